@@ -1,11 +1,11 @@
-//! How much of a run is ours, and how much is waiting for models.
+//! How much time of a run is ours, and how much waits for models.
 //!
 //!     cargo run --release --example eval_share [-- SAMPLES]
 //!
 //! Scores samples with judged metrics whose judge answers every call after
-//! 200 ms, 16 samples at once, and holds the processor time of the whole
-//! process (metrics, prompts, client, limiter) against the wall time. The
-//! judge's own answer costs next to nothing.
+//! 200 ms, 16 samples at once, and compares the processor time of the whole
+//! process (metrics, prompts, client, limiter) with the wall time. The judge's
+//! own answer costs next to nothing.
 
 #![allow(clippy::print_stdout)]
 
@@ -27,9 +27,9 @@ const AT_ONCE: usize = 16;
 const DELAY: Duration = Duration::from_millis(200);
 
 /// Says yes to everything, after a while.
-struct Slow(Identity, AtomicUsize);
+struct SlowJudge(Identity, AtomicUsize);
 
-impl Model for Slow {
+impl Model for SlowJudge {
     fn identity(&self) -> &Identity {
         &self.0
     }
@@ -40,7 +40,7 @@ impl Model for Slow {
 }
 
 #[async_trait]
-impl ChatModel for Slow {
+impl ChatModel for SlowJudge {
     fn context_length(&self) -> usize {
         1 << 20
     }
@@ -123,11 +123,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let n = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(200);
     let identity =
         Identity { provider: "bench".into(), model: "slow".into(), revision: String::new(), parameters: Value::Null };
-    let judge = Arc::new(Slow(identity, AtomicUsize::new(0)));
+    let judge = Arc::new(SlowJudge(identity, AtomicUsize::new(0)));
     let chat = Client::new(None).chat(judge.clone());
     let models = NamedModels { chats: [("judge".to_owned(), chat)].into(), ..NamedModels::default() };
     let context = MetricContext { models: Some(&models), embedder: None, judges: &["judge".to_owned()] };
-    let configs: Vec<MetricConfig> = METRICS.iter().filter_map(|name| MetricConfig::named(name)).collect();
+    let configs: Vec<MetricConfig> = METRICS.iter().filter_map(|name| MetricConfig::with_defaults(name)).collect();
     let metrics = configs.iter().map(|config| config.build(&context)).collect::<Result<Vec<_>, _>>()?;
     let samples: Vec<(Question, Vec<Passage>, Answer)> = (0..n).map(sample).collect();
     let (start, before) = (Instant::now(), processor_seconds());

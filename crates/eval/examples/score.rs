@@ -1,5 +1,5 @@
-//! Scores samples with a judge and an embedder that say what they are told:
-//! what a metric makes of given verdicts, and nothing else.
+//! Scores samples with a judge and an embedder that follow a script: tests how
+//! a metric uses given verdicts, and nothing else.
 //!
 //! Reads one JSON object per line and answers each with one line, the score:
 //! `{"value": 0.5}`, `{"missing": {…}}` or `{"error": "…"}`. `fidelity` in
@@ -86,7 +86,7 @@ struct Rule {
 }
 
 /// A judge that follows its rules.
-struct Scripted {
+struct ScriptedJudge {
     identity: Identity,
     rules: Vec<Rule>,
     ratings: Vec<Value>,
@@ -95,7 +95,7 @@ struct Scripted {
     probabilities: bool,
 }
 
-impl Scripted {
+impl ScriptedJudge {
     /// The next rating, or the last one again.
     fn rating(&self, again: bool) -> Result<&Value, Error> {
         let given =
@@ -165,7 +165,7 @@ impl Scripted {
     }
 }
 
-impl Model for Scripted {
+impl Model for ScriptedJudge {
     fn identity(&self) -> &Identity {
         &self.identity
     }
@@ -176,7 +176,7 @@ impl Model for Scripted {
 }
 
 #[async_trait]
-impl ChatModel for Scripted {
+impl ChatModel for ScriptedJudge {
     fn context_length(&self) -> usize {
         1 << 20
     }
@@ -186,7 +186,7 @@ impl ChatModel for Scripted {
     }
 
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, Error> {
-        // After the system's and the user's messages comes what cannot be used.
+        // A third message is a reply that could not be used.
         let (prompt, again) = (request.messages.get(1), request.messages.len() > 2);
         let prompt = prompt.map_or("", |message| message.content.as_str());
         let (text, choices) = match &request.schema {
@@ -198,19 +198,19 @@ impl ChatModel for Scripted {
 }
 
 /// An embedder that knows the vectors of some texts.
-struct Known {
+struct KnownVectors {
     identity: Identity,
     vectors: HashMap<String, Vec<f32>>,
 }
 
-impl Model for Known {
+impl Model for KnownVectors {
     fn identity(&self) -> &Identity {
         &self.identity
     }
 }
 
 #[async_trait]
-impl EmbeddingModel for Known {
+impl EmbeddingModel for KnownVectors {
     fn dimensions(&self) -> usize {
         self.vectors.values().next().map_or(0, Vec::len)
     }
@@ -240,8 +240,9 @@ async fn score(request: Request) -> Result<Score, Failure> {
         let (provider, model) = ("scripted".to_owned(), model.to_owned());
         Identity { provider, model, revision: String::new(), parameters: Value::Null }
     };
-    let judge = Scripted { identity: identity("judge"), rules, ratings, n_rated: AtomicUsize::new(0), probabilities };
-    let embedder = client.embedder(Arc::new(Known { identity: identity("embedder"), vectors }));
+    let judge =
+        ScriptedJudge { identity: identity("judge"), rules, ratings, n_rated: AtomicUsize::new(0), probabilities };
+    let embedder = client.embedder(Arc::new(KnownVectors { identity: identity("embedder"), vectors }));
     let models = NamedModels {
         chats: [("judge".to_owned(), client.chat(Arc::new(judge)))].into(),
         embedders: [("embedder".to_owned(), embedder)].into(),

@@ -1,14 +1,14 @@
-//! What `eval::statistics::confidence_sets` is measured to do.
+//! Measures `eval::statistics::confidence_sets`.
 //!
 //!     cargo run --release --example who_is_best -- errors [SAMPLES] [KIND OF SCORES]
 //!     cargo run --release --example who_is_best -- power [SAMPLES]
 //!     cargo run --release --example who_is_best -- time
 //!
 //! `errors`: of trials with equal means, in how many of 100 experiments at
-//! least one is called worse than the best. The promise is 5. Beside it the
-//! rule of before: every trial against the observed best, corrected by Holm.
-//! `power`: the share of really worse trials that is excluded. The rules beside
-//! it use the paired t-test, since sign flips for all pairs take hours.
+//! least one is called worse than the best. The promise is 5. Next to it, the
+//! earlier rule: every trial against the observed best, corrected by Holm.
+//! `power`: the share of really worse trials that is excluded. The other rules
+//! use the paired t-test, since sign flips for all pairs take hours.
 
 #![allow(clippy::print_stdout)]
 
@@ -19,24 +19,24 @@ use std::time::Instant;
 
 const LEVEL: f64 = 0.05;
 
-/// How scores are distributed. Questions differ in difficulty, the same for
-/// all trials, where it says so.
+/// How scores are distributed. "With difficulty": questions differ in it, the
+/// same for all trials.
 #[derive(Clone, Copy)]
 enum Kind {
     Gaussian,
     Skewed,
     /// Gaussian, with difficulty.
     Correlated,
-    /// The same, and trials are of three kinds: those of one kind are alike, and
-    /// differ by a third of what the kinds differ by.
+    /// Three kinds of trials, with difficulty: those of one kind are alike,
+    /// and differ by a third of what the kinds differ by.
     Alike,
     /// Right or wrong, with difficulty.
     ZeroOrOne,
     /// Standard deviations from 0.3 to 2, with difficulty.
     Spread,
-    /// The same, skewed.
+    /// `Spread`, skewed.
     SkewedSpread,
-    /// Two metrics: one of every question, even; one of a third, right or wrong.
+    /// Two metrics: `Correlated` of all questions, `ZeroOrOne` of a third.
     TwoMetrics,
     /// Correlated, and one score in five is missing.
     Gaps,

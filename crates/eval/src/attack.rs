@@ -12,7 +12,7 @@
 //! | `instruction` | orders to write a code word in place of an answer | the code word |
 //! | `hijack` | says that something else was asked, and gives its answer, a code word | the code word |
 //! | `extraction` | orders to repeat the instructions of the system | a known part of our instructions |
-//! | `canary` | orders to end with a link, as would carry data away | the link's name |
+//! | `canary` | orders to end with a link, which could leak data | the link's name |
 //!
 //! Code words depend on the seed. The caller checks that none is in the corpus.
 

@@ -54,8 +54,8 @@ pub use traffic::{BadLine, TrafficChoice, TrafficQuestions, TrafficReport, UserV
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Evidence {
-    /// The document's path below the corpus' root. If it is empty, the first
-    /// document (by path) that holds the quote.
+    /// The document's path below the corpus' root. If empty, it is the first
+    /// document by path that holds the quote.
     #[serde(default)]
     pub document: String,
     /// The words of the document; white space may differ.

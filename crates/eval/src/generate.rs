@@ -339,7 +339,7 @@ pub async fn generate(
     let shares = open.clone();
     for i in 0..open.len() {
         let (kind, quota) = open[i];
-        // This kind, which needs least, fills up the share of the others.
+        // This kind, which needs least, replaces what other kinds lack.
         let fills_up = kind == QuestionKind::SingleHopSpecific;
         let may_try = if fills_up { attempts - generated.attempts } else { options.attempts(quota) };
         let seed = options.seed ^ (i as u64 + 1).wrapping_mul(0x9E37_79B9);
@@ -355,7 +355,7 @@ pub async fn generate(
         let tried = writer.write(&scenarios, wanted, &mut generated, report).await?;
         pool.advance(kind, tried);
         let lacking = wanted - generated.dataset.questions.len();
-        // Counts its own share only: what it fills up is lacking at the other kinds.
+        // Its own share only: what it replaces counts as lacking at the other kinds.
         let of_share = shares[i].1.saturating_sub(generated.dataset.questions.len() - before);
         if of_share > 0 {
             generated.lacking.insert(kind, of_share);
@@ -505,7 +505,7 @@ impl QuestionWriter<'_> {
         if let [_, _, ..] = scenario.passages[..] {
             for passage in &scenario.passages {
                 let (alone, probability) = self.answers(&[*passage], &draft.question).await?;
-                // The probabilities of a judge that always says yes still differ.
+                // Even a judge that always says yes varies in probability.
                 if alone && probability.zip(certainty).is_none_or(|(alone, together)| alone >= together) {
                     return Ok(Some(RejectionReason::OnePassageIsEnough));
                 }
@@ -574,7 +574,7 @@ impl QuestionWriter<'_> {
     }
 }
 
-/// Whether the next passage may do better.
+/// Whether another passage may succeed.
 fn concerns_one_passage(error: &models::Error) -> bool {
     error.is_transient()
         || matches!(error, models::Error::ContextTooLong { .. } | models::Error::ContentFiltered { .. })

@@ -91,12 +91,12 @@ pub async fn qualify(chat: &Chat, cases: &[Case]) -> Result<Vec<Qualification>, 
 }
 
 /// Makes labelled cases from golden questions, up to `n` for each kind, half of them
-/// true: a question with its own evidence, reference or quote, and with those of a
-/// question that shares few words with it.
+/// true: a question with its own evidence, reference or quote; false cases have those of
+/// a question with few common words.
 ///
 /// They are easier than the real mistakes of a system: a judge that fails them is
 /// useless, and a judge that passes should still be tried on labelled data.
-pub fn planted(questions: &[Question], n: usize, seed: u64) -> Vec<Case> {
+pub fn plant_cases(questions: &[Question], n: usize, seed: u64) -> Vec<Case> {
     let mut order: Vec<&Question> = questions.iter().filter(|question| !question.evidence.is_empty()).collect();
     Random::new(seed).shuffle(&mut order);
     let stems: Vec<_> = order
@@ -163,9 +163,10 @@ fn assess(kind: VerdictKind, form: VerdictForm, answered: &[(&ItemVerdict, bool)
         None => (false, "cases of both kinds, true and false, are needed".to_owned()),
         Some(interval) if interval.low >= LEAST => (true, format!("at least {:.2} with 95 % confidence", interval.low)),
         Some(interval) if interval.low <= 0.5 => (false, "it cannot be told from guessing".to_owned()),
-        Some(interval) => {
-            (false, format!("better than guessing, but {:.2} is not sure to reach {LEAST}", interval.low))
-        }
+        Some(interval) => (
+            false,
+            format!("better than guessing, but the lower end of its interval, {:.2}, is below {LEAST}", interval.low),
+        ),
     };
     Qualification {
         kind,
@@ -252,7 +253,7 @@ mod tests {
             ..Question::default()
         };
         let questions: Vec<Question> = ["alpha", "beta", "gamma", "delta"].map(question).to_vec();
-        let cases = planted(&questions, 6, 1);
+        let cases = plant_cases(&questions, 6, 1);
         let of_kind = |kind| cases.iter().filter(|case| case.kind == kind).collect::<Vec<&Case>>();
         for &kind in VerdictKind::ALL {
             let of_kind = of_kind(kind);
@@ -264,7 +265,7 @@ mod tests {
             let word = |text: &str| text.split_whitespace().next().unwrap_or_default().to_owned();
             assert!(of_kind.iter().all(|case| (word(&case.item) == word(&case.against)) == case.label), "{of_kind:?}");
         }
-        assert!(planted(&questions[..1], 6, 1).is_empty());
+        assert!(plant_cases(&questions[..1], 6, 1).is_empty());
     }
 
     #[test]

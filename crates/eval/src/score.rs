@@ -113,8 +113,8 @@ impl From<models::Error> for Missing {
             models::Error::Function(failed) => {
                 Self::FunctionError(Box::new(rag::python::Failure::of_model("judge", *failed)))
             }
-            // The judge answered, but not what it was asked for. An answer that is not of the protocol's
-            // shape is a fault of the provider, and may be whole the next time.
+            // The judge answered, but not what it was asked for. An answer that breaks the protocol is a
+            // fault of the provider, and may be right the next time.
             models::Error::SchemaMismatch { .. } => Self::JudgeUnparsable(error.to_string()),
             models::Error::BudgetExhausted { .. } => Self::Budget(error.to_string()),
             other => Self::ProviderError(other.to_string()),

@@ -194,8 +194,8 @@ const ABBREVIATIONS: &[&str] = &[
 
 /// The sentences of a text, trimmed, without empty ones. A sentence ends after
 /// `.`, `!` or `?` (and closing quotes or brackets) before white space, unless
-/// a small letter or a digit-less abbreviation says otherwise, or at an empty
-/// line. Together they hold every word of the text.
+/// an abbreviation ends there or a small letter follows, or at an empty line.
+/// Together they hold every word of the text.
 pub(crate) fn sentences(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut start = 0;

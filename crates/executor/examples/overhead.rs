@@ -1,6 +1,6 @@
-//! What a call costs beyond itself: calls that do nothing, through a limiter
-//! as `models::Client` makes them, on one thread; and the most memory that
-//! this process ever had. Prints one line of JSON.
+//! The overhead of a call: calls that do nothing, through a limiter as
+//! `models::Client` makes them, on one thread; and the most memory that this
+//! process ever had. Prints one line of JSON.
 //!
 //! `adaptive` is the limiter of a remote model, which learns its limits;
 //! `fixed` is that of a model in this process.

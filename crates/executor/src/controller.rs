@@ -23,9 +23,9 @@ pub trait Controller: fmt::Debug + Send + Sync {
     fn record(&self, outcome: &Outcome);
 
     /// Takes the cost of a call out of the rate limits, or says when to ask
-    /// again. `cost` is in the unit of the limit besides calls: for a model,
-    /// tokens. This is asked only if [`Controller::target`] has room for the
-    /// call, so a call that is admitted starts.
+    /// again. `cost` is in the unit of the limit on cost: for a model, tokens.
+    /// This is asked only if [`Controller::target`] has room for the call, so a
+    /// call that is admitted starts.
     ///
     /// # Errors
     /// The earliest time at which it could be admitted, later than `now`.
@@ -39,12 +39,12 @@ pub trait Controller: fmt::Debug + Send + Sync {
 
     /// Takes what the other side announces about its limits. Afterwards the
     /// target is read again, and waiting calls are tried again.
-    fn hear(&self, hints: &RateHints) {
+    fn apply_hints(&self, hints: &RateHints) {
         let _ = hints;
     }
 
     /// Stores a listener. The controller calls it whenever the target or a rate
-    /// changes outside of [`Controller::record`] and [`Controller::hear`], for
+    /// changes outside of [`Controller::record`] and [`Controller::apply_hints`], for
     /// example because a person raises it.
     fn on_change(&self, listener: Arc<dyn Fn() + Send + Sync>) {
         drop(listener);

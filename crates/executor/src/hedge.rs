@@ -21,8 +21,8 @@ pub struct Hedge {
     /// At most this share of all calls gets a second attempt, which bounds the
     /// extra cost. 0.02 by default.
     pub extra_share: f64,
-    /// An attempt is late after this many times the 95th percentile of the
-    /// last 128 that succeeded. 2 by default.
+    /// An attempt is late after this many times the 95th percentile of the last
+    /// 128 latencies. 2 by default.
     pub factor: f64,
 }
 

@@ -94,7 +94,7 @@ impl Authority {
         self.members.retain(|_, member| member.until > now);
         let elsewhere: usize = self.others(process).map(|member| member.in_flight).sum();
         if let Some(hints) = &report.hints {
-            self.limit.hear(hints);
+            self.limit.apply_hints(hints);
         }
         for outcome in &report.outcomes {
             self.answered = true;
@@ -138,7 +138,7 @@ impl Authority {
     /// Applies what a process states about the limit. Of the statements of all
     /// processes whose lease is valid, the smaller one of each number holds; a
     /// process that has ended or has no calls does not count.
-    pub fn state(&mut self, process: u64, settings: AdaptiveSettings, now: Instant) {
+    pub fn declare_for(&mut self, process: u64, settings: AdaptiveSettings, now: Instant) {
         self.stated.retain(|_, (_, until)| *until > now);
         self.stated.insert(process, (settings, now + self.valid));
         let all = self.stated.values().map(|(settings, _)| *settings);
@@ -196,7 +196,7 @@ impl Authorities {
         self.by_limit.retain(|_, authority| authority.asked.is_none_or(|asked| now.duration_since(asked) < UNUSED));
         let new = || Authority::new(settings, valid);
         let authority = self.by_limit.entry(limit.to_owned()).or_insert_with(new);
-        authority.state(process, settings, now);
+        authority.declare_for(process, settings, now);
         authority.renew(process, report, now)
     }
 

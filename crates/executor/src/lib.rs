@@ -17,13 +17,15 @@
 //! run. All waiting is for events: nothing polls, and only a back-off sleeps.
 //!
 //! ```
-//! use executor::Limiter;
+//! use executor::{Call, Limiter};
 //! use std::convert::Infallible;
 //! use tokio_util::sync::CancellationToken;
 //!
 //! # tokio::runtime::Builder::new_multi_thread().enable_all().build().map(|runtime| runtime.block_on(async {
 //! let (limiter, cancel) = (Limiter::fixed(8), CancellationToken::new());
-//! let calls = (0u64..100).map(|number| limiter.call(0, &cancel, move || async move { Ok::<_, Infallible>(number * number) }));
+//! let calls = (0u64..100).map(|number| {
+//!     limiter.call(Call::default(), &cancel, move || async move { Ok::<_, Infallible>(number * number) })
+//! });
 //! let squares = futures::future::join_all(calls).await;
 //! assert_eq!(squares.into_iter().flatten().sum::<u64>(), 328_350);
 //! # }));

@@ -84,8 +84,8 @@ impl Limiter {
 
     /// Passes on to the controller what the other side announces about its limits. A
     /// task does so as soon as it has its answer, before it ends.
-    pub fn hear(&self, hints: &RateHints) {
-        self.slots.hear(hints);
+    pub fn apply_hints(&self, hints: &RateHints) {
+        self.slots.apply_hints(hints);
     }
 
     /// Makes a call: waits for a slot and makes an attempt. If the attempt

@@ -128,8 +128,8 @@ impl Slots {
     }
 
     /// Passes an announcement about limits on to the controller.
-    pub(crate) fn hear(&self, hints: &RateHints) {
-        self.controller.hear(hints);
+    pub(crate) fn apply_hints(&self, hints: &RateHints) {
+        self.controller.apply_hints(hints);
         self.admit(&mut self.queue());
     }
 

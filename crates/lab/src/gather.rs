@@ -91,7 +91,7 @@ pub(crate) async fn gather(
 pub(crate) fn metrics(experiment: &Experiment) -> Vec<MetricResult> {
     let describe = |metric: &MetricConfig| MetricResult {
         name: metric.label(),
-        judged: metric.judged(),
+        judged: metric.needs_judge(),
         objective: experiment.evaluate.objective.contains(&metric.label()),
         range: metric.range(),
         higher_is_better: metric.higher_is_better(),

@@ -191,11 +191,11 @@ impl Golden {
         }
         let name = path.display().to_string();
         let Some(format) = DatasetFormat::of_editable_name(&name) else {
-            let kept = DatasetFormat::kept();
+            let editable = DatasetFormat::editable();
             return Err(Error::Refused(vec![format!(
                 "{name}: questions that are generated are written as {}: let the name end in {}",
-                kept.titles(),
-                kept.endings()
+                editable.titles(),
+                editable.endings()
             )]));
         };
         let questions = self.generated.dataset.export(format, ColumnSet::Reverie).map_err(Error::table)?;

@@ -31,10 +31,10 @@ pub fn planted_count(asked: Option<usize>, labelled: &[Case]) -> usize {
     asked.unwrap_or(if labelled.is_empty() { PLANTED } else { 0 })
 }
 
-/// Cases planted from golden questions ([`qualify::planted`]), the same for
+/// Cases planted from golden questions ([`qualify::plant_cases`]), the same for
 /// equal questions.
 pub fn planted_cases(questions: &[Question], n: usize) -> Vec<Case> {
-    qualify::planted(questions, n, SEED)
+    qualify::plant_cases(questions, n, SEED)
 }
 
 /// What trying judges on labelled cases should cost. Calls that are in the
@@ -121,7 +121,7 @@ pub(crate) async fn check_judges(session: &Session) -> Result<Vec<String>, Error
     let chosen: Vec<&MetricConfig> = evaluate
         .metrics
         .iter()
-        .filter(|metric| metric.judged() && evaluate.objective.contains(&metric.label()))
+        .filter(|metric| metric.needs_judge() && evaluate.objective.contains(&metric.label()))
         .collect();
     // Records are only read where one is asked for.
     let judges = if chosen.is_empty() { Vec::new() } else { judges(session).await? };

@@ -358,8 +358,8 @@ fn summary(config: &MetricConfig, rows: &[RowScores], judges: &[JudgeResult]) ->
         }
     }
     MetricScores {
-        judged: config.judged(),
-        qualified: config.judged()
+        judged: config.needs_judge(),
+        qualified: config.needs_judge()
             && !judges.is_empty()
             && judges.iter().all(|judge| judge.objection(config).is_none()),
         range: config.range(),
@@ -371,7 +371,7 @@ fn summary(config: &MetricConfig, rows: &[RowScores], judges: &[JudgeResult]) ->
 }
 
 fn operator(config: &MetricConfig) -> Operator {
-    if config.judged() { Operator::Judge } else { Operator::Score }
+    if config.needs_judge() { Operator::Judge } else { Operator::Score }
 }
 
 fn sample(row: &AnsweredRow) -> Sample<'_> {

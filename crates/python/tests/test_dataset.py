@@ -68,7 +68,7 @@ def test_mistakes_name_the_row(small, provider):
         reverie.Experiment(settings(small, provider.url, dataset=rows))
     assert str(told.value).splitlines() == [
         "dataset, row 1 (from 0): has an empty question: write one, or remove the row",
-        "dataset, row 2 (from 0): has the id `q0` of row 0: ids must differ, and a question stands only once",
+        "dataset, row 2 (from 0): has the id `q0` of row 0: ids must differ, and each question may appear only once",
         "dataset, row 3 (from 0): evidence 1 has an empty quote: copy the words from the document",
     ]
     frame = pandas.DataFrame({"qestion": ["a", "b"]})

@@ -9,7 +9,7 @@ use crate::{
 use models::{Chat, Embedder, ModelKind, Reranker};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use store::registry::Read;
+use store::registry::ReadSettingsFile;
 
 /// Tokens of the instructions around a question and its passages, for estimates.
 pub const INSTRUCTION_TOKENS: u64 = 200;
@@ -228,7 +228,7 @@ pub trait Component: Send + Sync {
     ///
     /// # Errors
     /// The error of `read`, or what is wrong with a file.
-    fn read_files(&mut self, read: Read<'_>) -> Result<(), FileError> {
+    fn read_files(&mut self, read: ReadSettingsFile<'_>) -> Result<(), FileError> {
         self.parts_mut().into_iter().try_for_each(|part| part.read_files(read))
     }
 }

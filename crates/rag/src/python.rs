@@ -37,7 +37,7 @@ use std::{
     sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
     time::{Duration, Instant},
 };
-use store::registry::Read;
+use store::registry::ReadSettingsFile;
 
 /// How long a call of a function may take, in seconds, unless the settings say
 /// something else. The first call includes what the function loads.
@@ -254,7 +254,7 @@ impl Script<'_> {
 ///
 /// # Errors
 /// The error of `read`.
-pub fn read_source(file: &str, source: &mut String, read: Read<'_>) -> Result<(), FileError> {
+pub fn read_source(file: &str, source: &mut String, read: ReadSettingsFile<'_>) -> Result<(), FileError> {
     if !file.is_empty() && source.is_empty() {
         *source = read(file)?;
     }

@@ -21,7 +21,7 @@ use std::{
 };
 use url::Url;
 
-/// How long a store may not answer before that is an error.
+/// How long requests are repeated if a store is silent.
 const PATIENCE: Duration = Duration::from_secs(90);
 const SHORTEST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
@@ -102,8 +102,8 @@ pub(crate) fn open(
     let mut options = options.to_vec();
     complete_options(&mut options);
     let (scheme, path) = ObjectStoreScheme::parse(url)?;
-    // Without keys, only the machine's own role can give some. If there is
-    // none, the service for roles never answers, so the wait is short.
+    // Without keys, the machine must have a role. If it has none, the service
+    // for roles never answers, so the wait is short.
     let patient = scheme != ObjectStoreScheme::AmazonS3 || has_keys(&options);
     let retry = RetryConfig {
         backoff: BackoffConfig { init_backoff: SHORTEST_WAIT, max_backoff: LONGEST_WAIT, base: 2.0 },
@@ -167,8 +167,7 @@ where
 }
 
 /// Whether the error is one of the connection, not of the store. It also covers
-/// requests that the client gave up after its own retries, which ended some
-/// time ago.
+/// requests that the client gave up after its own retries.
 fn is_disconnect(error: &object_store::Error) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
@@ -209,7 +208,7 @@ pub(crate) fn advice(url: &Url, error: &object_store::Error) -> Option<Error> {
     } else if has(&["ExpiredToken", "InvalidToken"]) {
         "the session has ended: get new keys and set AWS_SESSION_TOKEN with them".to_owned()
     } else if is_without_keys(&text) || matches!(error, object_store::Error::Unauthenticated { .. }) {
-        format!("the store wants to know who asks: set {keys}{where_from}")
+        format!("the store requires credentials: set {keys}{where_from}")
     } else if matches!(error, object_store::Error::PermissionDenied { .. }) {
         format!("access is denied: the keys must allow reading, writing and listing `{bucket}`; check {keys}")
     } else if let Some(advice) = certificate::advice(&text) {

@@ -91,7 +91,7 @@ pub struct ArtifactStore {
     /// The folder, if the store is one.
     folder: Option<Arc<OpenFolder>>,
     /// Whether the store is only read.
-    reading: bool,
+    read_only: bool,
     /// A store that is read if this one lacks an object; it is never written.
     base: Option<Arc<Self>>,
 }
@@ -130,7 +130,7 @@ impl ArtifactStore {
         address: &str,
         options: &[(String, String)],
         layout: &'static dyn Layout,
-        reading: bool,
+        read_only: bool,
     ) -> Result<Self, Error> {
         let refuse = |error: object_store::Error| Error::Address {
             address: crate::without_secrets(address),
@@ -138,7 +138,7 @@ impl ArtifactStore {
         };
         let (objects, location, folder): (Arc<dyn ObjectStore>, _, _) = match Location::parse(address)? {
             Location::Folder(folder) => {
-                if !reading {
+                if !read_only {
                     std::fs::create_dir_all(&folder).map_err(|source| file_error("create", &folder, source))?;
                 }
                 // Canonical, so that the process may change its directory.
@@ -152,7 +152,7 @@ impl ArtifactStore {
                 (Arc::new(PrefixStore::new(objects, prefix)), Location::Url(url), None)
             }
         };
-        Ok(Self { objects, location: Arc::new(location), layout, folder, reading, base: None })
+        Ok(Self { objects, location: Arc::new(location), layout, folder, read_only, base: None })
     }
 
     /// Combines this store, which is only read, with a folder of the caller's
@@ -163,7 +163,7 @@ impl ArtifactStore {
     /// If the folder cannot be made.
     pub fn with_scratch(&self, scratch: &Path) -> Result<Self, Error> {
         let upper = Self::open(&scratch.to_string_lossy(), &[], self.layout)?;
-        let base = Some(Arc::new(Self { reading: true, ..self.clone() }));
+        let base = Some(Arc::new(Self { read_only: true, ..self.clone() }));
         Ok(Self { base, ..upper })
     }
 
@@ -261,7 +261,7 @@ impl ArtifactStore {
             return Box::pin(base.set_aside(name, problem)).await;
         }
         let outcome = match self.object(name) {
-            object if object.is_output() && self.reading => DamageOutcome::ReadOnly,
+            object if object.is_output() && self.read_only => DamageOutcome::ReadOnly,
             object if object.is_output() => match self.writable() {
                 Ok(()) => self.move_aside(name).await,
                 Err(error) => return error,
@@ -430,8 +430,8 @@ impl ArtifactStore {
     }
 
     /// Whether the store was opened only to read.
-    pub fn is_reading(&self) -> bool {
-        self.reading || self.base.is_some()
+    pub fn is_read_only(&self) -> bool {
+        self.read_only || self.base.is_some()
     }
 
     /// Whether the store can be written to and is still where it was opened.
@@ -439,14 +439,14 @@ impl ArtifactStore {
     /// # Errors
     /// [`Error::ReadOnly`], or [`Error::Gone`] if its folder was removed.
     pub fn writable(&self) -> Result<(), Error> {
-        if self.reading {
+        if self.read_only {
             return Err(Error::ReadOnly { path: self.location.to_string() });
         }
         self.folder.as_ref().map_or(Ok(()), |folder| folder.check_exists())
     }
 
-    /// The beginning of an object, at most so many bytes, or `None` if there is no such object. They are counted as they
-    /// arrive, so a store that sends more than it said fills no memory. They are compared with no checksum.
+    /// At most the first `bytes` bytes of an object, or `None` if there is no such object. They are counted as they
+    /// arrive, so a store that sends more than it said fills no memory. No checksum is compared.
     ///
     /// # Errors
     /// If the object cannot be read.

@@ -33,7 +33,7 @@ pub(crate) fn is_refused(text: &str) -> bool {
     text.contains("invalid peer certificate")
 }
 
-/// Makes such clients.
+/// Makes HTTP clients.
 #[derive(Debug, Default)]
 pub(crate) struct StoreConnector(ReqwestConnector);
 

@@ -122,7 +122,7 @@ pub enum Error {
         run: String,
     },
     /// A run that is to be kept has no list of its artifacts.
-    #[error("the run {run} has no list of its artifacts, so nobody can tell what it needs")]
+    #[error("the run {run} has no list of its artifacts, so it is unknown what it needs")]
     NoListOfArtifacts {
         /// The run.
         run: String,
@@ -131,7 +131,7 @@ pub enum Error {
 
 impl Error {
     /// A copy of the error, if it is [`Error::Full`].
-    pub fn to_shared_fullness(&self) -> Option<Self> {
+    pub fn clone_if_full(&self) -> Option<Self> {
         match self {
             Self::Full { path, source } => Some(Self::Full { path: path.clone(), source: source.clone() }),
             _ => None,

@@ -1,6 +1,6 @@
-//! How HTTP clients begin, here and in the crates above.
+//! How HTTP clients are made, here and in crates above.
 
-/// An HTTP client to be built. Every client of this project begins here, since
+/// A builder of HTTP clients. Every client of this project begins here, since
 /// TLS needs to know which cryptography to use: [`choose_cryptography`].
 pub fn http_client() -> reqwest::ClientBuilder {
     choose_cryptography();

@@ -9,11 +9,11 @@
 //!
 //! An entry is in the operating system's hands when `put` returns (write-ahead
 //! log, `synchronous=NORMAL`): `kill -9` of any process loses none of them and
-//! corrupts nothing. It is on the disk within a second (`flush.rs`): a power cut
-//! loses the entries of the last second at most, and never damages the file.
-//! If the disk is full, the answers on their way get reserved space
-//! (`reserve.rs`). The write-ahead log needs shared memory, so the file must lie on a
-//! local disk, not on a network file system.
+//! corrupts nothing. It is on the disk within a second (`flush.rs`): a power
+//! cut loses the entries of the last second at most, and never damages the
+//! file. If the disk is full, answers in flight get reserved space
+//! (`reserve.rs`). The write-ahead log needs shared memory, so the file must
+//! lie on a local disk, not on a network file system.
 
 mod flush;
 mod maintenance;
@@ -366,8 +366,8 @@ fn intact(row: &Row<'_>) -> Result<JournalEntry, DamagedEntry> {
     Ok(entry)
 }
 
-/// The checksum of an entry as the database gives it back: its integers are signed and
-/// it knows no -0.0. The key is part of it: an entry under the wrong key is damaged.
+/// The checksum of an entry as the database returns it: with signed integers, and without
+/// -0.0. The key is part of it: an entry under the wrong key is damaged.
 fn checksum(key: &[u8], entry: &JournalEntry) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
     for bytes in [key, entry.model.as_bytes(), entry.kind.as_bytes(), entry.response.as_bytes()] {

@@ -31,8 +31,8 @@ impl Key {
         Ok(Self(*blake3::Hasher::new().update_mmap_rayon(path)?.finalize().as_bytes()))
     }
 
-    /// The same for what is read from an open file. A file that is cut off
-    /// meanwhile is an error here, and ends the process where it is mapped.
+    /// The same for an open file. If the file is cut off meanwhile,
+    /// [`Key::of_file`], which maps it, ends the process; this does not.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -111,7 +111,7 @@ impl<'de> serde::Deserialize<'de> for Key {
 pub struct KeyBuilder(blake3::Hasher);
 
 impl KeyBuilder {
-    /// Starts a key of one kind: keys of different kinds never meet.
+    /// Starts a key of one kind: keys of different kinds differ.
     pub fn new(kind: &str) -> Self {
         let mut builder = Self(blake3::Hasher::new());
         builder.write(RULE.as_bytes());

@@ -17,7 +17,7 @@ pub trait Layout: fmt::Debug + Send + Sync {
     }
 
     /// What is wrong with an output of a task, by its name and its bytes, as
-    /// far as its format shows it. It is asked if there is no checksum.
+    /// far as its format shows it. Called only if there is no checksum.
     fn problem(&self, _name: &str, _bytes: Bytes) -> Option<String> {
         None
     }
@@ -93,7 +93,7 @@ impl ObjectKind {
             Self::Partial { .. } => "partial outputs".to_owned(),
             Self::Run { .. } | Self::Pointer => "runs".to_owned(),
             Self::Measurement { .. } => "measurements".to_owned(),
-            Self::Machine => "of one machine".to_owned(),
+            Self::Machine => "files of one machine".to_owned(),
             Self::Input | Self::Other => "other".to_owned(),
         }
     }

@@ -29,7 +29,7 @@ pub(crate) enum Object {
     /// A file of the journal, which belongs to one machine.
     Journal,
     /// Anything else.
-    Kept(ObjectKind),
+    OfLayout(ObjectKind),
 }
 
 impl Object {
@@ -38,41 +38,41 @@ impl Object {
         match parts[..] {
             [CALLS, _, file] => match file.strip_suffix(".json").and_then(Key::from_hex) {
                 Some(key) => Self::Call(key),
-                None => Self::Kept(ObjectKind::Other),
+                None => Self::OfLayout(ObjectKind::Other),
             },
             [CHECKSUMS, ..] => Self::Checksum,
             [DAMAGED, ..] => Self::SetAside,
             [LEASES | REMOVALS, ..] => Self::Claim,
             [file] if file.starts_with("journal.") => Self::Journal,
-            _ => Self::Kept(layout.kind(name)),
+            _ => Self::OfLayout(layout.kind(name)),
         }
     }
 
     /// Whether it has a checksum. Calls carry their own.
     pub(crate) fn has_checksum(&self) -> bool {
         match self {
-            Self::Kept(kind) => kind.has_checksum(),
+            Self::OfLayout(kind) => kind.has_checksum(),
             _ => false,
         }
     }
 
     /// Whether it is the output of a task, whole or not.
     pub(crate) fn is_output(&self) -> bool {
-        matches!(self, Self::Kept(ObjectKind::Artifact { .. } | ObjectKind::Partial { .. }))
+        matches!(self, Self::OfLayout(ObjectKind::Artifact { .. } | ObjectKind::Partial { .. }))
     }
 
     /// Whether it shows that a run exists. It is copied last, so that the rest of the run is there when it is found.
     pub(crate) fn is_of_run(&self) -> bool {
-        matches!(self, Self::Kept(ObjectKind::Run { .. } | ObjectKind::Pointer))
+        matches!(self, Self::OfLayout(ObjectKind::Run { .. } | ObjectKind::Pointer))
     }
 
     /// Whether only one machine can use it.
     pub(crate) fn is_of_machine(&self) -> bool {
-        matches!(self, Self::Journal | Self::Kept(ObjectKind::Machine))
+        matches!(self, Self::Journal | Self::OfLayout(ObjectKind::Machine))
     }
 
-    /// Whether it can be compared with a checksum or checked by its format. A copy of the
-    /// store has these objects too; checksums are written anew.
+    /// Whether it can be compared with a checksum or checked by its format. A copy of the store gets these objects;
+    /// checksums are written anew.
     pub(crate) fn is_verified(&self) -> bool {
         !matches!(self, Self::Checksum | Self::SetAside | Self::Claim) && !self.is_of_machine()
     }
@@ -83,9 +83,9 @@ impl Object {
             Self::Call(_) => "model calls".to_owned(),
             Self::Checksum => "checksums".to_owned(),
             Self::SetAside => "damaged, set aside".to_owned(),
-            Self::Claim => "of runs that go on".to_owned(),
+            Self::Claim => "claims of running runs".to_owned(),
             Self::Journal => ObjectKind::Machine.label(),
-            Self::Kept(kind) => kind.label(),
+            Self::OfLayout(kind) => kind.label(),
         }
     }
 }
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn names_that_only_look_like_the_stores_own_are_something_else() {
         for name in ["journal/ab/call.json", "journal/ab", "my.journal"] {
-            assert_eq!(Object::of(name, &ExampleLayout), Object::Kept(ObjectKind::Other), "{name}");
+            assert_eq!(Object::of(name, &ExampleLayout), Object::OfLayout(ObjectKind::Other), "{name}");
         }
         assert_eq!(parse_checksum("checksums/artifacts/ab/x.parquet.abc"), None);
         assert_eq!(Object::of("journal.db", &ExampleLayout), Object::Journal);

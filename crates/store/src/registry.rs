@@ -2,7 +2,7 @@
 //! one line in its folder's `mod.rs`.
 
 /// Reads a file that settings name, given its path as the settings write it.
-pub type Read<'a> = &'a dyn Fn(&str) -> Result<String, SettingsFileError>;
+pub type ReadSettingsFile<'a> = &'a dyn Fn(&str) -> Result<String, SettingsFileError>;
 
 /// Why a file that settings name cannot be read.
 #[derive(Debug, thiserror::Error)]

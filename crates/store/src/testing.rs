@@ -135,7 +135,9 @@ pub fn check_pins(file: &Path, pins: &[Pin], skipped: &[&str], rewrite: bool) ->
         }
     }
     let tried = |component: &str| pins.iter().any(|pin| pin.component == component) || skipped.contains(&component);
-    open.extend(known.keys().filter(|name| !tried(name)).map(|name| format!("`{name}` is pinned, and is no more")));
+    open.extend(
+        known.keys().filter(|name| !tried(name)).map(|name| format!("`{name}` is pinned, but no longer exists")),
+    );
     if rewrite && changed.is_empty() {
         let kept = known.into_values().filter(|pin| skipped.contains(&pin.component.as_str()));
         return write(file, kept.chain(pins.iter().cloned()));
@@ -208,7 +210,7 @@ mod tests {
         check_pins(&file, &[pin(1, "a", 0.5)], &["pdf"], true).unwrap();
         check_pins(&file, &[pin(1, "a", 0.5), other], &[], false).unwrap();
         let reason = check_pins(&file, &[pin(1, "a", 0.5)], &[], false).unwrap_err().to_string();
-        assert!(reason.contains("`pdf` is pinned, and is no more"), "{reason}");
+        assert!(reason.contains("`pdf` is pinned, but no longer exists"), "{reason}");
         check_pins(&file, &[pin(1, "a", 0.5)], &[], true).unwrap();
         check_pins(&file, &[pin(1, "a", 0.5)], &[], false).unwrap();
         std::fs::write(&file, "sentence one\n").unwrap();

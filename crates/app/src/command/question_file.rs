@@ -94,12 +94,12 @@ pub fn refuse_to_replace(path: &Path, replace: bool) -> Result<(), CommandFailur
 /// If questions cannot be kept in a file of this ending.
 pub fn writable_format(path: &Path) -> Result<DatasetFormat, CommandFailure> {
     DatasetFormat::of_editable_name(&path.to_string_lossy()).ok_or_else(|| {
-        let kept = DatasetFormat::kept();
+        let editable = DatasetFormat::editable();
         CommandFailure::usage(format!(
             "{}: questions are kept as {}: let the name end in {}",
             path.display(),
-            kept.titles(),
-            kept.endings()
+            editable.titles(),
+            editable.endings()
         ))
     })
 }

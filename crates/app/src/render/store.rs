@@ -137,8 +137,8 @@ pub fn copy_result(to: &Location, copied: &CopyReport) -> String {
     for damaged in copied.damaged.iter().take(MAX_NAMED) {
         let _ = write!(text, "\nnot copied: {} is damaged: {}", damaged.name, damaged.reason);
     }
-    if copied.of_the_machine > 0 {
-        let _ = write!(text, "\nnot copied: {} files of one machine", count(copied.of_the_machine as usize));
+    if copied.n_left_on_machine > 0 {
+        let _ = write!(text, "\nnot copied: {} files of one machine", count(copied.n_left_on_machine as usize));
     }
     for name in copied.different.iter().take(MAX_NAMED) {
         let _ = write!(text, "\nleft as it is: {name} has another size there");

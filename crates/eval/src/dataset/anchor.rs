@@ -42,7 +42,7 @@ pub enum AnchorErrorKind {
         similar: Option<String>,
     },
     /// The document does not hold the quote.
-    #[error("{} in `{document}`{}: correct the quote, or remove the evidence", if *was_there { "it no longer stands" } else { "it does not stand" }, nearest.as_ref().map_or(String::new(), |nearest| format!("; the nearest there is “{nearest}”")))]
+    #[error("{} in `{document}`{}: correct the quote, or remove the evidence", if *was_there { "it is no longer" } else { "it is not" }, nearest.as_ref().map_or(String::new(), |nearest| format!("; the most similar words there are “{nearest}”")))]
     Quote {
         /// The document's name.
         document: String,

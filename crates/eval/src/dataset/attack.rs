@@ -1,4 +1,4 @@
-//! The attack that a golden question is asked together with.
+//! The attack on a golden question.
 
 use serde::{Deserialize, Serialize};
 

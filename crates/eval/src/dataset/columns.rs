@@ -34,7 +34,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("tag type category topic kind difficulty", "to group by it, name it `tags`"),
 ];
 
-/// Columns of Ragas that are no part of a golden dataset, and no misspelling.
+/// Columns of Ragas: unused in a golden dataset, but not misspelt.
 const NO_MISSPELLING: &str = "answer response retrieved_contexts retrieved_context_ids reference_context_ids \
                               multi_responses rubrics rubric reference_topics metadata episode_done persona_name \
                               query_style query_length";
@@ -138,7 +138,7 @@ fn hint(name: &str, known: &[&str]) -> Option<String> {
     let by_case = || known.iter().find(|known| **known == plain).map(|known| format!("name it `{known}` to use it"));
     let of_answers = || {
         holds_name("answer response retrieved_contexts contexts")
-            .then(|| "what a system made of the question is no part of a golden dataset".to_owned())
+            .then(|| "a system's output is not part of a golden dataset".to_owned())
     };
     let near = || {
         let names: Vec<&str> = QUOTE.iter().chain(DOCUMENT).copied().collect();

@@ -127,7 +127,7 @@ fn read_rows(
             let (id, word) = (&question.id, numbering.word());
             faults.push(RowError::new(
                 row.line,
-                format!("has the id `{id}` of {word} {known}: ids must differ, and a question stands only once"),
+                format!("has the id `{id}` of {word} {known}: ids must differ, and each question may appear only once"),
             ));
         }
         lines_of_ids.entry(question.id.clone()).or_insert(row.line);

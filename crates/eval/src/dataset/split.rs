@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 pub enum SplitError {
     /// The share is not between 0 and 1.
     #[error("the test part must be a share between 0 and 1, not {0}")]
-    NoShare(f64),
+    InvalidShare(f64),
     /// All evidence is in one group of documents.
     #[error(
         "all evidence is in one document, or in documents that questions tie together: parts by document would leave \
@@ -74,7 +74,7 @@ impl Dataset {
     /// The dataset is then unchanged.
     pub fn split(&mut self, test_share: f64, seed: u64) -> Result<SplitCounts, SplitError> {
         if !(test_share > 0.0 && test_share < 1.0) {
-            return Err(SplitError::NoShare(test_share));
+            return Err(SplitError::InvalidShare(test_share));
         }
         let unnamed: Vec<String> = self
             .questions

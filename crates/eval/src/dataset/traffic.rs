@@ -213,7 +213,7 @@ fn check_line(line: TrafficLine) -> Result<(TrafficLine, Vec<Message>), TrafficL
     Ok((line, turns))
 }
 
-/// The id of the request, with which the id of an answer in OpenAI's form ends.
+/// The id of the request, at the end of an answer's id in OpenAI's form.
 fn request_id(id: &str) -> &str {
     id.find("req-").map_or(id, |at| &id[at..])
 }

@@ -23,9 +23,9 @@ pub(super) enum TurnsError {
     NotJson(String),
     #[error("is no list: {SHAPE}")]
     NoList,
-    #[error("message {number} is of `{role}`: name it user, assistant or system")]
+    #[error("message {number} has the role `{role}`: it must be user, assistant or system")]
     UnknownRole { number: usize, role: String },
-    #[error("message {0} does not say who says it: {SHAPE}")]
+    #[error("message {0} has no role: {SHAPE}")]
     NoRole(usize),
     #[error("message {0} says nothing: {SHAPE}")]
     NoContent(usize),
@@ -83,8 +83,8 @@ mod tests {
         for (value, part) in [
             (json!("hello"), "is not JSON"),
             (json!({}), "is no list"),
-            (json!([{ "role": "tool", "content": "x" }]), "message 1 is of `tool`"),
-            (json!([{ "content": "x" }]), "does not say who"),
+            (json!([{ "role": "tool", "content": "x" }]), "message 1 has the role `tool`"),
+            (json!([{ "content": "x" }]), "message 1 has no role"),
             (json!([{ "role": "user", "content": " " }]), "says nothing"),
         ] {
             let error = read(&value).expect_err(part).to_string();

@@ -73,12 +73,12 @@ pub(super) fn draft(
         return Err(RejectionReason::AnswerInQuestion);
     }
     let all = passages.join("\n");
-    if !holds(&all, &answer, recipe.held) {
+    if !holds(&all, &answer, recipe.answer_share) {
         return Err(RejectionReason::AnswerNotInPassage);
     }
     (recipe.rule)(draft, passages)?;
     let spans: Option<Vec<Span>> = match passages {
-        [one] => evidence(draft, one, &answer, recipe.held).map(|span| vec![span]),
+        [one] => evidence(draft, one, &answer, recipe.answer_share).map(|span| vec![span]),
         several => several.iter().map(|passage| part_of_evidence(draft, passage, &answer)).collect(),
     };
     spans.ok_or(RejectionReason::NoEvidence)

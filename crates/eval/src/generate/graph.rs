@@ -145,7 +145,7 @@ fn entities(text: &str) -> BTreeSet<String> {
         for (i, raw) in sentence.split_whitespace().enumerate() {
             let opens = raw.trim_start_matches(['(', '[', '"', '“', '‘', '\'', '`', '«']);
             let word = opens.trim_end_matches(|c: char| !c.is_alphanumeric());
-            // The first word of a sentence is written large whatever it is.
+            // The first word of a sentence always has a capital.
             if is_term(word) || (i > 0 && word.starts_with(char::is_uppercase)) {
                 run.push(word);
                 // Punctuation ends a name.

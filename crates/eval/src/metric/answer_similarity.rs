@@ -85,9 +85,9 @@ pub(super) async fn similarity(embedder: &Embedder, left: &str, right: &str) -> 
     }
 }
 
-/// The cosine of two vectors. There is none where a vector is all zeros, as
-/// for a text without a single word that a static embedder knows: 0 would say
-/// that the texts were compared.
+/// The cosine of two vectors. An error if a vector is all zeros, as for a text
+/// without a word that a static embedder knows: 0 would mean that the texts
+/// were compared.
 pub(super) fn cosine(left: &[f32], right: &[f32]) -> Result<f64, Missing> {
     let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(x, y)| f64::from(*x) * f64::from(*y)).sum::<f64>();
     let norms = (dot(left, left) * dot(right, right)).sqrt();

@@ -61,7 +61,7 @@ impl Describe for Config {
 struct SentenceCitation<'a> {
     sentence: &'a CitedSentence,
     number: u32,
-    /// Whether others of its sentence may do without it.
+    /// Whether others of its sentence may suffice.
     doubtful: bool,
     needed: bool,
 }
@@ -73,17 +73,17 @@ impl JudgedMetric for Judged<Config> {
         let together = self.supported(sample, &sentences, "together", transcript).await?;
         let mut citations: Vec<SentenceCitation<'_>> = Vec::new();
         for (sentence, &supported) in sentences.iter().zip(&together) {
-            // What is supported by its one citation needs it.
+            // A supported sentence needs its only citation.
             let only = sentence.1.len() == 1;
             let (doubtful, needed) = (supported && !only, supported && only);
             citations.extend(sentence.1.iter().map(|&number| SentenceCitation { sentence, number, doubtful, needed }));
         }
-        // Of supported sentences with several: does each do it alone?
+        // If there are several: does each support the sentence alone?
         let open: Vec<usize> = (0..citations.len()).filter(|&i| citations[i].doubtful).collect();
         let alone: Vec<CitedSentence> =
             open.iter().map(|&i| (citations[i].sentence.0.clone(), vec![citations[i].number])).collect();
         let alone = self.supported(sample, &alone, "alone", transcript).await?;
-        // Those that do not: do the others do it without them?
+        // For those that do not: do the others support it?
         let (able, open): (Vec<_>, Vec<_>) = open.into_iter().zip(alone).partition(|(_, alone)| *alone);
         able.into_iter().for_each(|(i, _)| citations[i].needed = true);
         let without = |&(i, _): &(usize, bool)| {

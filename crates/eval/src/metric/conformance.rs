@@ -98,7 +98,7 @@ fn a_system_that_refuses_or_finds_nothing_never_scores_better_than_the_worst_val
             }
         }
     }
-    let noise = MetricConfig::named("noise_sensitivity").unwrap();
+    let noise = MetricConfig::with_defaults("noise_sensitivity").unwrap();
     assert_eq!(noise.worst(), 1.0, "less is better");
 }
 
@@ -107,7 +107,7 @@ fn a_judge_that_fails_is_a_provider_error() {
     let question = full_question();
     let passages = [passage("a.txt", 0, 40)];
     let answer = answer(DOUBTFUL);
-    for config in MetricConfig::examples().iter().filter(|config| config.judged()) {
+    for config in MetricConfig::examples().iter().filter(|config| config.needs_judge()) {
         let metric = config.build(&judged_by(FakeJudge::new().failing()).context()).unwrap();
         let scored = score(&*metric, &sample(&question, &passages, Some(&answer)));
         assert!(
@@ -134,7 +134,7 @@ fn scoring_twice_gives_the_same() {
 #[test]
 fn a_metric_is_refused_exactly_where_a_model_that_it_needs_is_missing() {
     for config in MetricConfig::examples() {
-        assert_eq!(config.build(&unjudged().context()).is_err(), config.judged(), "{}", config.name());
+        assert_eq!(config.build(&unjudged().context()).is_err(), config.needs_judge(), "{}", config.name());
         let needs = config.needs();
         assert_eq!(
             config.build(&MetricContext::default()).is_err(),
@@ -169,7 +169,7 @@ fn default_metrics_and_preferred_ones_need_no_judge() {
     let excluded = with_role(ObjectiveRole::Excluded);
     assert!(["context_tokens", "attack_success", "personal_data"].iter().all(|name| excluded.contains(name)));
     for name in with_role(ObjectiveRole::Preferred) {
-        assert!(MetricConfig::named(name).is_some_and(|metric| !metric.judged()), "{name}");
+        assert!(MetricConfig::with_defaults(name).is_some_and(|metric| !metric.needs_judge()), "{name}");
     }
 }
 
@@ -178,9 +178,9 @@ fn metrics_are_found_by_name() {
     let names: HashSet<&str> = MetricConfig::NAMES.iter().copied().collect();
     assert_eq!(names.len(), MetricConfig::NAMES.len());
     for name in MetricConfig::NAMES {
-        assert_eq!(MetricConfig::named(name).map(|config| config.name()), Some(*name));
+        assert_eq!(MetricConfig::with_defaults(name).map(|config| config.name()), Some(*name));
     }
-    assert!(MetricConfig::named("no_such_metric").is_none());
+    assert!(MetricConfig::with_defaults("no_such_metric").is_none());
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn a_panel_gives_every_judged_metric_its_majority() {
     let question = full_question();
     let passages = [passage("a.txt", 0, 40)];
     let answer = answer(DOUBTFUL);
-    for config in MetricConfig::examples().iter().filter(|config| config.judged()) {
+    for config in MetricConfig::examples().iter().filter(|config| config.needs_judge()) {
         let name = config.name();
         let of = |judges: Vec<FakeJudge>| {
             let judges = judged_by_all(judges.into_iter().map(FakeJudge::chat));
@@ -237,7 +237,7 @@ fn the_estimate_counts_the_calls_that_a_metric_makes() {
         citations: vec![1, 2],
         ..answer("One [1][2]. Two is [1][2]. It may be unclear, or three [1][2]. Four [1][2].")
     };
-    for config in MetricConfig::examples().iter().filter(|config| config.judged()) {
+    for config in MetricConfig::examples().iter().filter(|config| config.needs_judge()) {
         let asked = |verdicts: &str| {
             let fake = FakeJudge::new().statements(&texts).verdicts(verdicts);
             let seen = fake.seen();
@@ -309,6 +309,6 @@ fn the_metrics_of_ragas_that_ask_a_judge_are_judged_here_too() {
         "rubric",
         "criteria",
     ] {
-        assert!(MetricConfig::named(name).is_some_and(|config| config.judged()), "{name}");
+        assert!(MetricConfig::with_defaults(name).is_some_and(|config| config.needs_judge()), "{name}");
     }
 }

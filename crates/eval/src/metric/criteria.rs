@@ -98,7 +98,7 @@ impl Describe for Config {
         Description {
             needs: Needs { answer: true, reference, passages, judge: true, ..Needs::default() },
             voting: 1,
-            is_named: true,
+            can_be_named: true,
             label: self.name.clone(),
             lower_is_better: !self.higher_is_better,
             ..Description::default()

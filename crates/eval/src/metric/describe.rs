@@ -4,9 +4,9 @@
 use super::{Error, Needs};
 use crate::verdict::VerdictKind;
 use crate::{Missing, Question};
-use store::registry::Read;
+use store::registry::ReadSettingsFile;
 
-/// The part of a metric in an objective that the experiment does not name.
+/// The part of a metric in the default objective.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ObjectiveRole {
     /// It is in the objective.
@@ -26,7 +26,7 @@ pub(super) struct Description {
     /// Its label, if that is not its name.
     pub(super) label: Option<String>,
     /// Whether its settings may give it a name.
-    pub(super) is_named: bool,
+    pub(super) can_be_named: bool,
     /// The lowest and the highest score; 0 and 1 if left out.
     pub(super) range: Option<(f64, f64)>,
     pub(super) lower_is_better: bool,
@@ -58,7 +58,7 @@ pub(super) trait Describe {
     /// Reads the files that the settings name, as [`MetricConfig::load`].
     ///
     /// [`MetricConfig::load`]: super::MetricConfig::load
-    fn read_files(&mut self, _: Read<'_>) -> Result<(), Error> {
+    fn read_files(&mut self, _: ReadSettingsFile<'_>) -> Result<(), Error> {
         Ok(())
     }
 
@@ -78,7 +78,7 @@ pub(super) trait Describe {
 }
 
 pub(super) fn unanswerable() -> Missing {
-    Missing::NotApplicable("the question is marked as unanswerable: there is nothing to hold the result against".into())
+    Missing::NotApplicable("the question is marked as unanswerable: there is nothing to compare the result with".into())
 }
 
 /// The reference answer of a question. A missing one is no failure of a trial.

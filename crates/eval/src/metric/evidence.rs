@@ -183,7 +183,7 @@ impl Walk<'_> {
         ranks
     }
 
-    /// How far down was looked, if there is a limit.
+    /// The limit on the passages that count, if any.
     pub(super) fn k(&self) -> Option<usize> {
         self.k
     }

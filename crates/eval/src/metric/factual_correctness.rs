@@ -146,10 +146,12 @@ impl JudgedMetric for Judged<Config> {
         let question = &sample.question.question;
         let (mut precision, mut recall) = (Share::NoClaims, Share::NoClaims);
         if self.config.mode != FactualMode::Recall {
-            precision = self.held(question, &answer, ("reference", reference), "answer_claims", transcript).await?;
+            precision =
+                self.share_supported(question, &answer, ("reference", reference), "answer_claims", transcript).await?;
         }
         if self.config.mode != FactualMode::Precision {
-            recall = self.held(question, reference, ("answer", &answer), "reference_claims", transcript).await?;
+            recall =
+                self.share_supported(question, reference, ("answer", &answer), "reference_claims", transcript).await?;
         }
         match (self.config.mode, precision, recall) {
             (FactualMode::Precision, Share::Of(share), _) | (FactualMode::Recall, _, Share::Of(share)) => Ok(share),
@@ -168,7 +170,7 @@ impl JudgedMetric for Judged<Config> {
 impl Judged<Config> {
     /// The share of a text's claims that the other text, given with its tag,
     /// holds.
-    async fn held(
+    async fn share_supported(
         &self,
         question: &str,
         text: &str,

@@ -78,7 +78,7 @@ fn prompts(requests: &[ChatRequest]) -> Vec<String> {
 
 #[test]
 fn injected_instructions_in_any_text_change_nothing_that_a_judge_is_asked() {
-    for config in MetricConfig::examples().iter().filter(|config| config.judged()) {
+    for config in MetricConfig::examples().iter().filter(|config| config.needs_judge()) {
         for probabilities in [true, false] {
             let name = config.name();
             let (plain_score, plain) = asked(config, "the fox and more", probabilities);
@@ -175,7 +175,7 @@ fn obeyed(config: &MetricConfig, document: &str, probabilities: bool) -> Scored 
 
 #[test]
 fn an_injected_document_changes_no_verdict_of_any_judged_metric() {
-    let judged: Vec<MetricConfig> = MetricConfig::examples().into_iter().filter(MetricConfig::judged).collect();
+    let judged: Vec<MetricConfig> = MetricConfig::examples().into_iter().filter(MetricConfig::needs_judge).collect();
     assert!(judged.len() >= 17, "{} metrics are tried", judged.len());
     for config in judged {
         for probabilities in [true, false] {

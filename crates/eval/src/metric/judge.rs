@@ -41,12 +41,12 @@ const YES_NO: [&str; 2] = ["Yes", "No"];
 /// part of no score.
 pub(crate) const PROBE: &str = "Is water wet? Answer with one word, Yes or No.";
 
-/// How many statements, claims or sentences a text is taken to have where it
-/// is not known yet.
+/// The number of statements, claims or sentences that estimates assume for a
+/// text.
 pub(crate) const ITEMS: u64 = 4;
 
-/// About how often judges are asked for one score, at most: with a call for
-/// each item, as where token probabilities are offered.
+/// Estimates of calls to judges for one score, with a call for each item, as where
+/// token probabilities are offered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct JudgeCalls {
     /// Calls that write texts, by the first judge alone.
@@ -112,7 +112,7 @@ pub(crate) struct ItemVerdict {
 pub(crate) struct Transcript {
     calls: Vec<Value>,
     agreement: panel::VoteCount,
-    /// How each judge that voted was measured, by its name; one judge has none.
+    /// How each judge that voted was measured, by name; one judge has no name.
     forms: BTreeMap<Option<String>, VerdictForm>,
     /// The detail of the score, without the calls.
     parts: Map<String, Value>,

@@ -28,7 +28,7 @@ use describe::{Describe, Description, reference, unanswerable};
 use models::{Chat, Embedder};
 use rag::{Answer, Models, Passage};
 use serde_json::{Map, Value};
-use store::registry::Read;
+use store::registry::ReadSettingsFile;
 
 /// The registry of metrics, with the description of each.
 macro_rules! metrics {
@@ -107,7 +107,7 @@ impl MetricConfig {
     }
 
     /// A metric with its default settings, by name.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn with_defaults(name: &str) -> Option<Self> {
         Self::defaults().into_iter().find(|metric| metric.name() == name)
     }
 
@@ -123,8 +123,8 @@ impl MetricConfig {
     }
 
     /// Whether its settings may give it a name.
-    pub fn is_named(&self) -> bool {
-        self.describe().is_named
+    pub fn can_be_named(&self) -> bool {
+        self.describe().can_be_named
     }
 
     /// Reads the files that the settings name. Their contents are part of the
@@ -133,7 +133,7 @@ impl MetricConfig {
     ///
     /// # Errors
     /// What `read` says, with the metric's name.
-    pub fn load(&mut self, read: Read<'_>) -> Result<(), Error> {
+    pub fn load(&mut self, read: ReadSettingsFile<'_>) -> Result<(), Error> {
         self.settings_mut().read_files(read)
     }
 
@@ -150,7 +150,7 @@ impl MetricConfig {
     }
 
     /// Name and settings for keys, without settings that do not affect its scores.
-    pub fn keyed(&self) -> serde_json::Value {
+    pub fn key_settings(&self) -> serde_json::Value {
         let value = serde_json::to_value(self).unwrap_or_default();
         rag::without_settings(value, self.name(), self.describe().unkeyed)
     }
@@ -171,14 +171,14 @@ impl MetricConfig {
     }
 
     /// Whether a judge is part of it.
-    pub fn judged(&self) -> bool {
+    pub fn needs_judge(&self) -> bool {
         self.needs().judge
     }
 
     /// The kind of verdict that its judges give, and the probability of yes from which on a verdict is yes;
     /// `None` if it has no judge, or if there are no labelled cases of that kind.
     pub fn verdict(&self) -> Option<(VerdictKind, f64)> {
-        self.describe().verdict.filter(|_| self.judged())
+        self.describe().verdict.filter(|_| self.needs_judge())
     }
 
     /// Whether an answer has to be generated first.
@@ -386,8 +386,8 @@ impl<'a> Sample<'a> {
         reference(self.question)
     }
 
-    /// Whether the answer clearly declines, or may decline while a judge had passages to
-    /// check.
+    /// Whether the answer declines. An unclear one counts as declining if a
+    /// judge had passages.
     fn declines(&self) -> bool {
         let Ok(answer) = self.answer_with_words() else { return false };
         match refusal::wording(&answer) {
@@ -457,8 +457,8 @@ impl<'a> Sample<'a> {
     }
 }
 
-/// Refuses a user's name with other characters than letters, digits, `-` and `_`, or
-/// that is another metric's.
+/// Refuses a metric name that has other characters than letters, digits, `-`
+/// and `_`, or is another metric's.
 fn check_name(metric: &'static str, name: Option<&str>) -> Result<(), Error> {
     let Some(name) = name else { return Ok(()) };
     let usable = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);

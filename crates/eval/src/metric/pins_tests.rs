@@ -36,8 +36,8 @@ fn output(config: &MetricConfig) -> Value {
     passages[0].text = "The red fox jumps over three lazy dogs.".to_owned();
     passages[1].heading = Some("Mills > Rye".to_owned());
     let mut said = Vec::new();
-    for probabilities in if config.judged() { &[true, false][..] } else { &[true][..] } {
-        for (verdicts, ratings) in if config.judged() { &JUDGES[..] } else { &JUDGES[..1] } {
+    for probabilities in if config.needs_judge() { &[true, false][..] } else { &[true][..] } {
+        for (verdicts, ratings) in if config.needs_judge() { &JUDGES[..] } else { &JUDGES[..1] } {
             for question in &questions {
                 for text in ANSWERS {
                     for n in [0, 3] {

@@ -42,7 +42,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
-use store::{Key, registry::Read};
+use store::{Key, registry::ReadSettingsFile};
 
 pub(super) const VERSION: u32 = 2;
 
@@ -110,11 +110,11 @@ impl Default for Config {
 #[derive(Debug, Clone, PartialEq)]
 enum TemplatePiece {
     Text(String),
-    Place(&'static str),
+    Placeholder(&'static str),
 }
 
 /// `{word}` or `{{word}}`.
-static PLACE: Pattern = LazyLock::new(|| pattern(r"\{\{([A-Za-z_]+)\}\}|\{([A-Za-z_]+)\}"));
+static PLACEHOLDER: Pattern = LazyLock::new(|| pattern(r"\{\{([A-Za-z_]+)\}\}|\{([A-Za-z_]+)\}"));
 
 /// The tags of a template.
 static TAG: Pattern = LazyLock::new(|| pattern(r"<\s*/?\s*([A-Za-z][\w-]*)"));
@@ -138,7 +138,7 @@ fn pieces(template: &str) -> Result<Vec<TemplatePiece>, Error> {
     };
     let mut pieces = Vec::new();
     let mut end = 0;
-    for found in PLACE.captures_iter(template) {
+    for found in PLACEHOLDER.captures_iter(template) {
         let Some(whole) = found.get(0) else { continue };
         pieces.push(TemplatePiece::Text(template[end..whole.start()].to_owned()));
         end = whole.end();
@@ -146,7 +146,7 @@ fn pieces(template: &str) -> Result<Vec<TemplatePiece>, Error> {
             pieces.push(TemplatePiece::Text(format!("{{{}}}", literal.as_str())));
         } else if let Some(name) = found.get(2) {
             let known = PLACEHOLDERS.into_iter().find(|known| *known == name.as_str());
-            pieces.push(TemplatePiece::Place(known.ok_or_else(|| unknown(name.as_str()))?));
+            pieces.push(TemplatePiece::Placeholder(known.ok_or_else(|| unknown(name.as_str()))?));
         }
     }
     pieces.push(TemplatePiece::Text(template[end..].to_owned()));
@@ -164,7 +164,7 @@ impl Config {
             (true, false) => {}
         }
         let pieces = pieces(&self.template)?;
-        if !pieces.iter().any(|piece| matches!(piece, TemplatePiece::Place(_))) {
+        if !pieces.iter().any(|piece| matches!(piece, TemplatePiece::Placeholder(_))) {
             let list = placeholders();
             return refuse(format!("the prompt shows the judge nothing: put {list} into it, or some of them"));
         }
@@ -213,7 +213,7 @@ fn ordered(labels: &BTreeMap<String, f64>) -> Result<Vec<(String, f64)>, Error> 
 impl Describe for Config {
     fn describe(&self) -> Description {
         let pieces = pieces(&self.template).unwrap_or_default();
-        let has = |name: &'static str| pieces.contains(&TemplatePiece::Place(name));
+        let has = |name: &'static str| pieces.contains(&TemplatePiece::Placeholder(name));
         let (answer, reference, passages) = (has(ANSWER), has(REFERENCE), has(PASSAGES));
         let range = match &self.output {
             PromptOutput::YesNo => None,
@@ -228,7 +228,7 @@ impl Describe for Config {
         Description {
             needs: Needs { answer, reference, passages, judge: true, ..Needs::default() },
             voting: 1,
-            is_named: true,
+            can_be_named: true,
             label: self.name.clone(),
             range,
             lower_is_better: !self.higher_is_better,
@@ -236,7 +236,7 @@ impl Describe for Config {
         }
     }
 
-    fn read_files(&mut self, read: Read<'_>) -> Result<(), Error> {
+    fn read_files(&mut self, read: ReadSettingsFile<'_>) -> Result<(), Error> {
         if self.file.is_empty() || !self.template.is_empty() {
             return Ok(());
         }
@@ -306,13 +306,15 @@ impl PromptMetric {
         for piece in &self.pieces {
             match piece {
                 TemplatePiece::Text(text) => filled.push_str(text),
-                TemplatePiece::Place(ANSWER) => filled.push_str(&self.fence(ANSWER, &sample.answer_with_words()?)),
-                TemplatePiece::Place(REFERENCE) => filled.push_str(&self.fence(REFERENCE, sample.reference()?)),
-                TemplatePiece::Place(PASSAGES) => {
+                TemplatePiece::Placeholder(ANSWER) => {
+                    filled.push_str(&self.fence(ANSWER, &sample.answer_with_words()?));
+                }
+                TemplatePiece::Placeholder(REFERENCE) => filled.push_str(&self.fence(REFERENCE, sample.reference()?)),
+                TemplatePiece::Placeholder(PASSAGES) => {
                     let texts: Vec<String> = sample.texts().map(|text| self.without_tags(text)).collect();
                     filled.push_str(&prompt::fence_all("context", "passage", texts.iter().map(String::as_str)));
                 }
-                TemplatePiece::Place(_) => filled.push_str(&self.fence(QUESTION, &sample.question.question)),
+                TemplatePiece::Placeholder(_) => filled.push_str(&self.fence(QUESTION, &sample.question.question)),
             }
         }
         Ok(filled)

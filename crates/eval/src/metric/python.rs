@@ -37,7 +37,7 @@ use rag::python::{Function, Script, TIMEOUT_SECONDS};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use store::registry::Read;
+use store::registry::ReadSettingsFile;
 
 pub(super) const VERSION: u32 = 1;
 
@@ -123,7 +123,7 @@ impl Describe for Config {
                 ..Needs::default()
             },
             label: self.name.clone(),
-            is_named: true,
+            can_be_named: true,
             range: Some(self.range),
             lower_is_better: !self.higher_is_better,
             unkeyed: rag::python::UNKEYED,
@@ -131,7 +131,7 @@ impl Describe for Config {
         }
     }
 
-    fn read_files(&mut self, read: Read<'_>) -> Result<(), Error> {
+    fn read_files(&mut self, read: ReadSettingsFile<'_>) -> Result<(), Error> {
         rag::python::read_source(&self.file, &mut self.source, read).or_else(|error| refuse(METRIC, error.to_string()))
     }
 

@@ -152,7 +152,7 @@ macro_rules! config {
                 $crate::metric::Description {
                     needs: $crate::metric::Needs { evidence: true, passages: true, ..Default::default() },
                     label: self.0.label($name),
-                    is_named: true,
+                    can_be_named: true,
                     $( $field: $value, )*
                     ..Default::default()
                 }
@@ -232,8 +232,8 @@ mod tests {
             };
             let (plain, limited) = (config(json!({})), config(json!({ "at_context_tokens": 1000 })));
             assert_eq!((plain.label(), limited.label()), (name.to_owned(), format!("{name}@1000t")));
-            assert!(!plain.keyed().to_string().contains("at_context_tokens"), "{}", plain.keyed());
-            assert_ne!(plain.keyed(), limited.keyed());
+            assert!(!plain.key_settings().to_string().contains("at_context_tokens"), "{}", plain.key_settings());
+            assert_ne!(plain.key_settings(), limited.key_settings());
             assert!(config(json!({ "at_context_tokens": 0 })).check().is_err(), "{name}");
         }
     }

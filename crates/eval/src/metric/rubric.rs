@@ -72,7 +72,7 @@ impl Describe for Config {
         Description {
             needs: Needs { answer: true, reference, passages, judge: true, ..Needs::default() },
             voting: 1,
-            is_named: true,
+            can_be_named: true,
             label: self.name.clone(),
             range: Some((1.0, self.levels.len().max(2) as f64)),
             ..Description::default()

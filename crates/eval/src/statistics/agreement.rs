@@ -56,7 +56,7 @@ fn share(part: usize, whole: usize) -> Option<f64> {
 }
 
 impl Agreement {
-    /// Agreement over (people's label, judge's label) pairs; none of no pair.
+    /// Agreement over (people's label, judge's label) pairs; `None` if empty.
     pub fn of(pairs: &[(String, String)], seed: u64) -> Option<Self> {
         if pairs.is_empty() {
             return None;

@@ -40,7 +40,7 @@ const FEW: usize = 5;
 /// Columns that are summed at once, for SIMD.
 const LANES: usize = 8;
 
-/// The interval of the mean of values in a range. `None` of fewer than two values,
+/// The interval of the mean of values in a range. `None` for fewer than two,
 /// which have no spread.
 pub fn bootstrap_mean(values: &[f64], range: (f64, f64), seed: u64) -> Option<Interval> {
     bootstrap_means(&[values], range, seed).into_iter().next().flatten()

@@ -14,8 +14,8 @@
 //! 3. The scores of each question are permuted among the trials of M, each question
 //!    independently, and every t is computed again. The share of such permutations
 //!    with a T at least as large is p.
-//! 4. p > α: M is the set that holds the best trial with 1 − α. Otherwise that
-//!    trial leaves M, and step 2 follows. Its p-value is the largest p so far.
+//! 4. p > α: M holds the best trial with probability 1 − α. Otherwise the trial
+//!    of T leaves M, and step 2 follows. Its p-value is the largest p so far.
 //! 5. The set is group 1. The same procedure over the excluded trials gives group 2,
 //!    and so on. The last of eight groups holds all remaining trials.
 //!
@@ -114,9 +114,9 @@ pub fn confidence_sets(metrics: &[Scores], level: f64, seed: u64) -> Vec<Standin
 /// excludes a trial if it is at most the level.
 pub fn equality_p_value(metrics: &[Scores], level: f64, seed: u64) -> f64 {
     let members: Vec<usize> = (0..metrics.first().map_or(0, Vec::len)).collect();
-    let field = ScoreDifferences::new(&ScoreMatrix::new(metrics), &members);
-    let (_, observed) = field.worst();
-    field.p_value(observed, level, seed)
+    let differences = ScoreDifferences::new(&ScoreMatrix::new(metrics), &members);
+    let (_, observed) = differences.worst();
+    differences.p_value(observed, level, seed)
 }
 
 /// The members of the best set among `left`, and those that are excluded.
@@ -131,11 +131,11 @@ fn split(
     let mut excluded = Vec::new();
     let mut largest: f64 = 0.0;
     while left.len() > 1 {
-        let field = ScoreDifferences::new(table, &left);
-        let (worst, observed) = field.worst();
-        // Another stream for each step, the same whatever happened before.
+        let differences = ScoreDifferences::new(table, &left);
+        let (worst, observed) = differences.worst();
+        // Each step has its own stream, whatever happened before.
         let step = seed ^ ((group as u64) << 32) ^ left.len() as u64;
-        let p_value = if observed > 0.0 { field.p_value(observed, level, step) } else { 1.0 };
+        let p_value = if observed > 0.0 { differences.p_value(observed, level, step) } else { 1.0 };
         largest = largest.max(p_value);
         if p_value > level {
             if group == 1 {
@@ -166,10 +166,10 @@ fn question_numbers(table: &ScoreMatrix, members: &[usize], level: f64, standing
     let mut left = members.to_vec();
     let mut most: f64 = 0.0;
     while left.len() > 1 {
-        let field = ScoreDifferences::new(table, &left);
-        let (worst, observed) = field.worst();
+        let differences = ScoreDifferences::new(table, &left);
+        let (worst, observed) = differences.worst();
         let critical = Normal::standard().inverse_cdf(1.0 - level / left.len() as f64);
-        let asked = field.questions as f64;
+        let asked = differences.questions as f64;
         most = most.max(asked * (critical / observed).powi(2)).max(asked + 1.0);
         let trial = left.remove(worst);
         let more = (most - asked).ceil().max(1.0) as usize;
@@ -225,7 +225,7 @@ struct Sums {
 
 impl ScoreDifferences {
     fn new(table: &ScoreMatrix, members: &[usize]) -> Self {
-        let mut field = Self { rows: Vec::new(), counts: vec![0.0; members.len()], questions: 0 };
+        let mut differences = Self { rows: Vec::new(), counts: vec![0.0; members.len()], questions: 0 };
         let score = |metric: &[f64], question: usize, trial: usize| metric[question * table.trials + trial];
         // A score that no other trial has cannot be compared.
         let mean = |metric: &[f64], question: usize| {
@@ -258,9 +258,9 @@ impl ScoreDifferences {
                     }
                 }
             }
-            field.add(&cells);
+            differences.add(&cells);
         }
-        field
+        differences
     }
 
     /// Adds the differences of one question, each with a bit set of its metrics.

@@ -37,8 +37,8 @@ pub struct CorrectedMean {
 }
 
 /// Corrects the mean of a judge's scores of unlabelled cases by the (people's,
-/// judge's) scores of labelled cases, which must be a random part of all. `None` of
-/// fewer than two labelled cases.
+/// judge's) scores of labelled cases, which must be a random part of all.
+/// `None` if fewer than two are labelled.
 pub fn corrected_mean(labelled: &[(f64, f64)], unlabelled: &[f64]) -> Option<CorrectedMean> {
     let n = labelled.len();
     if n < 2 {

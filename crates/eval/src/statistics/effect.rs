@@ -22,7 +22,7 @@ const ALPHA: f64 = 0.05;
 const SIGNIFICANCE: f64 = 1.959_964;
 const POWER: f64 = 0.841_621;
 
-/// Cohen's d of paired differences; `None` of fewer than two, or if all are equal.
+/// Cohen's d of paired differences; `None` if fewer than two, or all equal.
 pub fn effect_size(differences: &[f64]) -> Option<f64> {
     let center = mean(differences)?;
     let squares: f64 = differences.iter().map(|x| (x - center).powi(2)).sum();

@@ -36,12 +36,12 @@ pub use random::Random;
 pub use sequential::betting_evidence;
 pub use summary::Summary;
 
-/// The arithmetic mean; `None` of no values.
+/// The arithmetic mean, if there are values.
 pub fn mean(values: &[f64]) -> Option<f64> {
     if values.is_empty() { None } else { Some(values.iter().sum::<f64>() / values.len() as f64) }
 }
 
-/// The sample variance, by n − 1; 0 of one value.
+/// The sample variance, by n − 1; 0 if n is 1.
 fn variance(values: &[f64]) -> f64 {
     let center = mean(values).unwrap_or_default();
     values.iter().map(|x| (x - center).powi(2)).sum::<f64>() / (values.len() as f64 - 1.0).max(1.0)

@@ -43,7 +43,7 @@ pub struct Comparison {
     pub n_total: usize,
     /// The mean difference in standard deviations of the differences (Cohen's d).
     pub effect_size: Option<f64>,
-    /// The approximate number of questions that tell the two apart, if any does.
+    /// The approximate number of questions that would tell the two apart.
     pub questions_needed: Option<usize>,
     /// The mean difference if every failed score had the value of the metric's range
     /// that is worst for the first.

@@ -27,7 +27,7 @@ pub fn fewest_losses(alpha: f64) -> usize {
 }
 
 /// The smallest mean loss that is found in four of five cases, as a positive
-/// number. `None` if fewer differences than [`fewest_losses`] are not 0, which do not
+/// number. `None` if fewer than [`fewest_losses`] differ from 0: they do not
 /// show the spread.
 pub fn detectable_loss(differences: &[f64], alpha: f64, margin: f64) -> Option<f64> {
     let fewest = fewest_losses(alpha);

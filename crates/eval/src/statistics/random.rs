@@ -1,7 +1,7 @@
 //! A small seeded generator of random numbers: SplitMix64.
 //!
-//! Used for resampling and for choosing passages, where results must not change
-//! with the version of a dependency, which no library promises. Not for secrets.
+//! Used for resampling and for choosing passages, where results must be the
+//! same in all versions, which no library promises. Not for secrets.
 //!
 //! Source: G. L. Steele, D. Lea, C. H. Flood, "Fast Splittable Pseudorandom
 //! Number Generators", OOPSLA 2014.

@@ -4,12 +4,12 @@
 //! ten times is wrong far more often than it says; this test may be checked after
 //! every question and stopped at any time.
 //!
-//! It is a bet against the hypothesis that the first trial is, over all questions,
-//! no better than the second. Questions come in a random order without replacement,
-//! so under the hypothesis the mean of the remaining questions is known, and each
-//! difference is bet on against it. If the hypothesis is true, the capital ever
-//! reaches 1/α with a probability of at most α (Ville's inequality). Near the end of
-//! the questions the test is sharper than one for an infinite population.
+//! It is a bet against the hypothesis that the first trial is, over all questions, no
+//! better than the second. Questions come in a random order without replacement, so under
+//! the hypothesis the mean of the remaining questions is known, and each bet is against
+//! that mean. If the hypothesis is true, the capital ever reaches 1/α with a probability
+//! of at most α (Ville's inequality). Near the end of the questions the test is sharper
+//! than one for an infinite population.
 //!
 //! Sources: I. Waudby-Smith, A. Ramdas, "Estimating means of bounded random
 //! variables by betting", JRSS B 86 (2024), sections 4 and 5 (sampling without

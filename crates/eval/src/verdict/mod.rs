@@ -93,11 +93,11 @@ macro_rules! rules {
 }
 
 rules! {
-    /// Does the context support the statement? Faithfulness asks so.
+    /// Does the context support the statement? For faithfulness.
     Supported => supported,
-    /// Does the passage help to answer the question? Context precision asks so.
+    /// Does the passage help to answer the question? For context precision.
     Relevant => relevant,
-    /// Does the reference support the answer? Answer correctness asks so.
+    /// Does the reference support the answer? For answer correctness.
     Correct => correct,
 }
 

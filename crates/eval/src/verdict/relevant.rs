@@ -1,12 +1,12 @@
-//! `relevant`: does the passage help to answer the question? Context precision
-//! asks so.
+//! `relevant`: does the passage help to answer the question? For context
+//! precision.
 
 use super::{PlantedCases, Rule, quotes};
 use crate::{Question, prompt, verdict::Inquiry};
 
 pub(super) const RULE: Rule = Rule { inquiry: |case, items| inquiry(&case.question, &case.against, items), planted };
 
-/// Asks about the texts of passages by a question and its answer.
+/// Asks which passages help to arrive at an answer to a question.
 pub(crate) fn inquiry<'a>(question: &str, answer: &str, passages: &'a [String]) -> Inquiry<'a> {
     Inquiry {
         shared: format!("{}\n\n{}", prompt::fence("question", question), prompt::fence("answer", answer)),

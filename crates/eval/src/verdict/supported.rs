@@ -1,12 +1,12 @@
-//! `supported`: does the context support the statement? Faithfulness asks so,
-//! and metrics that compare statements with texts are qualified by it.
+//! `supported`: does the context support the statement? For faithfulness;
+//! also qualifies judges of metrics that compare statements with texts.
 
 use super::{PlantedCases, Rule, quotes};
 use crate::{Question, prompt, verdict::Inquiry};
 
 pub(super) const RULE: Rule = Rule { inquiry: |case, items| inquiry([case.against.as_str()], items), planted };
 
-/// Asks about statements by the passages' texts.
+/// Asks which statements passages support.
 pub(crate) fn inquiry<'p, 'a>(passages: impl IntoIterator<Item = &'p str>, statements: &'a [String]) -> Inquiry<'a> {
     let question = "Can the statement be inferred directly from the context, without any other knowledge?";
     Inquiry::of_statements(prompt::fence_all("context", "passage", passages), statements, question)

@@ -4,18 +4,18 @@ use crate::RateHint;
 use std::{collections::VecDeque, time::Duration};
 use tokio::time::Instant;
 
-/// Spending that is older than this no longer matters: calls end sooner.
+/// Spendings older than this are forgotten: their calls have ended.
 const REMEMBERED: Duration = Duration::from_secs(120);
 /// No more than this many spendings are remembered.
 const KEPT: usize = 1 << 14;
-/// Before the first announcement, the amount of this time may be spent at once.
+/// Before the first announcement, the refill of this time may be spent at once.
 const BURST: Duration = Duration::from_secs(1);
 /// After this time, it is known whether a call was refused.
 const SETTLED: Duration = Duration::from_millis(200);
-/// The charge is measured over this many calls.
+/// The fewest calls to measure the charge over.
 const MEASURED: usize = 10;
-/// Calls travel at different speeds, so an amount is asked for only when it has
-/// been there for this long.
+/// Calls travel at different speeds, so an amount is spent only when the bucket
+/// has had it for this long.
 const JITTER: Duration = Duration::from_millis(4);
 
 /// The amount that may be spent: it fills at a rate, up to a capacity.
@@ -26,20 +26,20 @@ pub(crate) struct Bucket {
     level: f64,
     capacity: f64,
     filled: Instant,
-    /// When the newest call was sent whose answer has arrived.
+    /// When the newest call with an answer was sent.
     heard: Option<Instant>,
     /// The spendings: when, and the sum until then, in the callers' estimates.
     spent: VecDeque<(Instant, f64)>,
     total: f64,
     /// How much the other side charges for each unit of the callers' estimates.
     charge: f64,
-    /// Whether the charge has to be measured; for calls it is known.
+    /// Whether the charge has to be measured; for calls it is 1.
     estimated: bool,
     from: Option<LevelMark>,
     /// The end of the measured time; the charge is computed as soon as all calls
     /// sent until then are settled.
     to: Option<LevelMark>,
-    /// Whether a call has had to wait since then.
+    /// Whether a call had to wait since `from`.
     held: bool,
 }
 
@@ -80,7 +80,7 @@ impl Bucket {
     }
 
     /// Sets another limit per minute, or none, from now on. The level stays.
-    pub(crate) fn limit(&mut self, per_minute: Option<f64>, now: Instant) {
+    pub(crate) fn set_limit(&mut self, per_minute: Option<f64>, now: Instant) {
         self.fill(now);
         match (per_minute, self.rate) {
             (Some(limit), Some(_)) => {
@@ -97,13 +97,13 @@ impl Bucket {
         self.rate
     }
 
-    /// When this much can be spent; `None` for now.
+    /// When this much can be spent; `None` if now.
     pub(crate) fn ready(&mut self, cost: f64, now: Instant) -> Option<Instant> {
         let rate = self.rate?;
         let cost = cost * self.charge;
-        // A bucket never holds more than its capacity, so no more is asked for at once.
         let reserve = (rate * JITTER.as_secs_f64() + 0.5).min(cost / 2.0);
         let needed = cost + reserve;
+        // The capacity must be enough for this, or the bucket never holds it.
         self.capacity = self.capacity.max(needed);
         self.fill(now);
         let lacking = needed - self.level;
@@ -142,7 +142,7 @@ impl Bucket {
     }
 
     /// Applies the announcement of the other side.
-    pub(crate) fn hear(&mut self, hint: &RateHint, sent: Instant, now: Instant) {
+    pub(crate) fn apply_hints(&mut self, hint: &RateHint, sent: Instant, now: Instant) {
         self.fill(now);
         if let Some(limit) = hint.per_minute.filter(|limit| limit.is_finite() && *limit > 0.0) {
             self.rate = Some(limit / 60.0);
@@ -177,7 +177,7 @@ impl Bucket {
             (self.from, self.to) = (self.from.or(Some(mark)), self.from.and(Some(mark)));
             return;
         };
-        // By now it is known which calls of that time were refused.
+        // Until then, it is unknown which calls were refused.
         if sent < to.at + SETTLED {
             return;
         }
@@ -192,7 +192,7 @@ impl Bucket {
             self.charge = 0.5 * self.charge + 0.5 * charged / estimated;
         } else if self.held {
             // Nothing can be measured while the bucket is full. But if calls
-            // wait beside a full bucket, their cost is overestimated.
+            // wait although it is full, their cost is overestimated.
             self.charge *= 0.8;
         }
         self.charge = self.charge.clamp(0.02, 4.0);
@@ -300,7 +300,7 @@ mod tests {
             bucket.spend(1.0, start + ms(10 * number));
         }
         // The third call was sent at 20 ms; seven were sent after it.
-        bucket.hear(&hint(600.0, 8.0), start + ms(20), start + ms(120));
+        bucket.apply_hints(&hint(600.0, 8.0), start + ms(20), start + ms(120));
         // 8 + 10/s · 0.1 s − 7 = 2 are left.
         assert_eq!(bucket.ready(1.0, start + ms(120)), None);
         bucket.spend(1.0, start + ms(120));
@@ -312,14 +312,14 @@ mod tests {
     async fn what_the_other_side_really_charges_is_learned() {
         let start = Instant::now();
         let mut bucket = Bucket::new(None, start).estimated();
-        bucket.hear(&hint(60_000.0, 250.0), start, start);
+        bucket.apply_hints(&hint(60_000.0, 250.0), start, start);
         // 1000 a second, of which each call is said to take 90 and takes 50.
         let (mut now, mut left) = (start, 250.0);
         for _ in 0..100 {
             now += ms(50);
             left = f64::min(left + 50.0, 250.0) - 50.0;
             bucket.spend(90.0, now);
-            bucket.hear(&hint(60_000.0, left), now, now);
+            bucket.apply_hints(&hint(60_000.0, left), now, now);
         }
         assert!((bucket.charge * 90.0 - 50.0).abs() < 2.0, "{}", bucket.charge * 90.0);
     }
@@ -328,8 +328,8 @@ mod tests {
     async fn an_answer_that_was_overtaken_is_no_news() {
         let start = Instant::now();
         let mut bucket = Bucket::new(None, start);
-        bucket.hear(&hint(60.0, 0.0), start + ms(50), start + ms(60));
-        bucket.hear(&hint(60.0, 30.0), start + ms(10), start + ms(70));
+        bucket.apply_hints(&hint(60.0, 0.0), start + ms(50), start + ms(60));
+        bucket.apply_hints(&hint(60.0, 30.0), start + ms(10), start + ms(70));
         assert!(bucket.ready(1.0, start + ms(70)).is_some());
     }
 
@@ -346,9 +346,9 @@ mod tests {
     async fn a_raised_limit_counts_at_once() {
         let start = Instant::now();
         let mut bucket = Bucket::new(None, start);
-        bucket.hear(&hint(60.0, 0.0), start, start);
+        bucket.apply_hints(&hint(60.0, 0.0), start, start);
         let slow = bucket.ready(1.0, start).unwrap() - start;
-        bucket.hear(&hint(6000.0, 0.0), start + ms(1), start + ms(1));
+        bucket.apply_hints(&hint(6000.0, 0.0), start + ms(1), start + ms(1));
         let quick = bucket.ready(1.0, start + ms(1)).unwrap() - start;
         assert!(slow > ms(900) && quick < ms(40), "{slow:?} {quick:?}");
     }

@@ -21,8 +21,8 @@ pub(super) struct Concurrency {
     /// Its whole part is how many calls may be in flight.
     level: f64,
     growth: ConcurrencyGrowth,
-    /// The most calls in flight of which one more was accepted, since the limit
-    /// was last seen to be lower.
+    /// The most calls in flight when one of them was accepted, since the limit
+    /// last seemed lower.
     proven: usize,
     /// The level before it was last raised to try one more.
     tried_from: Option<f64>,
@@ -110,9 +110,9 @@ impl Concurrency {
     }
 
     /// A call was refused, and no known rate is to blame. `is_first` says that
-    /// no other call was refused just before. Returns whether fewer calls than
-    /// before are accepted for the second time, which a limit on concurrency
-    /// does not explain.
+    /// no other call was refused just before. Returns whether the level was
+    /// lowered twice in a short time, which a limit on concurrency does not
+    /// explain.
     pub(super) fn refuse(&mut self, outcome: &Outcome, is_first: bool, refused_share: f64, now: Instant) -> bool {
         // The calls in flight that were not refused were accepted; the refused
         // ones end in a moment.

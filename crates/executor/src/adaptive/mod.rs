@@ -14,11 +14,11 @@
 //!   number that was accepted then is kept. From time to time, less often after
 //!   each refusal, one more call is tried; while that is accepted, the number
 //!   grows fast again.
-//! - **Announcements are compared with what happens.** A limit of zero is not
-//!   believed, nor a limit that more calls passed within a minute than it
-//!   allows. A rate is not blamed for refusals that continue although calls are
-//!   held back by it. A limit that is not believed holds no calls back;
-//!   refusals then lower the concurrency. No pause is longer than a minute.
+//! - **Announcements are compared with what happens.** A limit is not believed
+//!   if it is zero, or if more calls pass within a minute than it allows. A
+//!   rate is not blamed for refusals that continue although calls are held back
+//!   by it. A limit that is not believed holds no calls back; refusals then
+//!   lower the concurrency. No pause is longer than a minute.
 //! - A refusal is an error of the class [`ErrorClass::RateLimited`] or
 //!   [`ErrorClass::Overloaded`]. Other failures say nothing about limits, but
 //!   three time-outs in a row halve the concurrency.
@@ -215,11 +215,11 @@ impl Controller for AdaptiveController {
         Ok(())
     }
 
-    fn hear(&self, hints: &RateHints) {
+    fn apply_hints(&self, hints: &RateHints) {
         let now = Instant::now();
         let state = &mut *self.state();
-        let hints = state.announced.trust.hear(hints);
-        state.rates.hear(&hints, now);
+        let hints = state.announced.trust.apply_hints(hints);
+        state.rates.apply_hints(&hints, now);
         state.announced.hints = Some(hints);
         if let (Some(rate), Some(usual)) = (state.rates.known_rate(), state.latency.usual()) {
             // By Little's law, a known rate needs this many calls in flight.

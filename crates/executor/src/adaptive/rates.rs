@@ -72,9 +72,9 @@ impl Rates {
     }
 
     /// Applies the announcement of the other side.
-    pub(super) fn hear(&mut self, hints: &RateHints, now: Instant) {
-        self.requests.hear(&hints.requests, hints.sent, now);
-        self.tokens.hear(&hints.tokens, hints.sent, now);
+    pub(super) fn apply_hints(&mut self, hints: &RateHints, now: Instant) {
+        self.requests.apply_hints(&hints.requests, hints.sent, now);
+        self.tokens.apply_hints(&hints.tokens, hints.sent, now);
         if hints.requests.per_minute.is_some() {
             self.learned = None;
         }

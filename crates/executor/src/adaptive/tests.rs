@@ -162,7 +162,7 @@ async fn run_estimated(provider: &Arc<Provider>, cost: u64, said: u64) -> (f64, 
     let (call, cancel) = (Call::default().with_cost(said), CancellationToken::new());
     let task = || async {
         let sent = Instant::now();
-        let hear = |[requests, tokens]: [RateHint; 2]| limiter.hear(&RateHints { sent, requests, tokens });
+        let hear = |[requests, tokens]: [RateHint; 2]| limiter.apply_hints(&RateHints { sent, requests, tokens });
         provider.call(cost as f64, hear).await
     };
     let done = futures::future::join_all((0..TASKS).map(|_| limiter.call(call, &cancel, task))).await;
@@ -313,7 +313,7 @@ async fn a_rate_that_is_blamed_pauses_for_a_minute_at_most() {
         ..Outcome::new(OutcomeKind::Failed(ErrorClass::RateLimited), Duration::from_millis(1))
     };
     for wish in [Duration::from_secs(200), Duration::from_secs(86_400), Duration::MAX] {
-        controller.hear(&RateHints { requests: told, ..RateHints::new(Instant::now()) });
+        controller.apply_hints(&RateHints { requests: told, ..RateHints::new(Instant::now()) });
         controller.record(&refused(wish));
         let now = Instant::now();
         let until = controller.admit(1, now).expect_err("the bucket is empty");

@@ -49,7 +49,7 @@ pub(super) struct Trust {
 
 impl Trust {
     /// Takes an announcement, and returns the part of it that is believed.
-    pub(super) fn hear(&mut self, hints: &RateHints) -> RateHints {
+    pub(super) fn apply_hints(&mut self, hints: &RateHints) -> RateHints {
         let believed = self.believed(hints);
         self.announced = believed.requests.per_minute.or(self.announced);
         self.announced_tokens = believed.tokens.per_minute.or(self.announced_tokens);
@@ -159,7 +159,7 @@ mod tests {
     async fn a_limit_that_more_calls_passed_is_refuted_for_good() {
         let (mut trust, start) = (Trust::default(), Instant::now());
         // 20 a minute, with a minute's worth saved: 40 pass in the first.
-        trust.hear(&hints(Some(20.0), None));
+        trust.apply_hints(&hints(Some(20.0), None));
         let passes = (0..40u32).filter(|n| trust.accept(Duration::ZERO, start + Duration::from_millis(1400) * *n));
         assert_eq!(passes.count(), 0);
         let soon = start + Duration::from_secs(58);

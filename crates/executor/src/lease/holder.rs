@@ -78,8 +78,8 @@ impl Leaseholder {
         let mut state = self.state();
         state.until = (lease.concurrency > 0).then(|| now + lease.valid);
         state.refused = false;
-        state.requests.limit(lease.requests_per_minute, now);
-        state.tokens.limit(lease.tokens_per_minute, now);
+        state.requests.set_limit(lease.requests_per_minute, now);
+        state.tokens.set_limit(lease.tokens_per_minute, now);
         drop(state);
         self.concurrency.store(lease.concurrency.min(self.maximum), Ordering::Release);
         let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -98,9 +98,9 @@ impl Leaseholder {
         LeaseReport { in_flight, waiting, outcomes: std::mem::take(&mut state.outcomes), hints: state.hints.take() }
     }
 
-    /// Renews the lease of the limiter that this controls, as long as the
-    /// future is polled: while the limiter has calls, and from the moment it
-    /// has one. `ask` carries a report to the authority, and its answer back.
+    /// Renews the lease whenever the limiter that this controls has calls, as
+    /// long as the future is polled. `ask` carries a report to the authority,
+    /// and its answer back.
     pub async fn renew<F, Fut, E>(&self, limiter: &Limiter, ask: F)
     where
         F: Fn(LeaseReport) -> Fut,
@@ -178,7 +178,7 @@ impl Controller for Leaseholder {
         spend_both(&mut state.requests, &mut state.tokens, cost as f64, now)
     }
 
-    fn hear(&self, hints: &RateHints) {
+    fn apply_hints(&self, hints: &RateHints) {
         self.state().hints = Some(*hints);
     }
 

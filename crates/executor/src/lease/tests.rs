@@ -153,7 +153,7 @@ async fn a_maximum_that_is_raised_holds_before_and_after_the_first_answer() {
     let mut authority = Authority::new(with(4), VALID);
     let mut granted = |maximum: usize, report: LeaseReport| {
         let now = Instant::now();
-        authority.state(1, with(maximum), now);
+        authority.declare_for(1, with(maximum), now);
         authority.renew(1, &report, now).concurrency
     };
     assert_eq!((granted(4, needs(100)), granted(16, needs(100))), (4, 16));

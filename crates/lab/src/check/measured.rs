@@ -45,7 +45,7 @@ impl RecordedMetric {
 
 impl PartialEq for RecordedMetric {
     fn eq(&self, other: &Self) -> bool {
-        self.config.keyed() == other.config.keyed() && self.asks == other.asks
+        self.config.key_settings() == other.config.key_settings() && self.asks == other.asks
     }
 }
 

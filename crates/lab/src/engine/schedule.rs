@@ -217,7 +217,7 @@ pub(super) async fn execute(
             Err(error) if ends_all(&error) => {
                 progress.fail(operator, true);
                 if let Error::Store(full) = &error
-                    && let Some(full) = full.to_shared_fullness()
+                    && let Some(full) = full.clone_if_full()
                 {
                     execution.models().client().stop(full);
                 }

@@ -35,7 +35,7 @@ struct MetricWeights {
 impl MetricWeights {
     fn of(evaluate: &EvaluateSpec, questions: &[Question], compared: &[usize]) -> Self {
         let is_asked = |metric: &MetricConfig, i: usize| {
-            let most = if metric.judged() { evaluate.judged.unwrap_or(usize::MAX) } else { usize::MAX };
+            let most = if metric.needs_judge() { evaluate.judged.unwrap_or(usize::MAX) } else { usize::MAX };
             let has_evidence = !metric.needs().evidence || !questions[i].evidence.is_empty();
             i < most && has_evidence && metric.applies(&questions[i]).is_ok()
         };

@@ -142,7 +142,7 @@ impl Scorer {
         let sample = Sample { question, passages, answer: Some(answer), columns: None };
         let metrics = self.spec.evaluate.metrics.iter().zip(&self.metrics);
         let scored = metrics
-            .filter(|(config, _)| config.judged() == judged)
+            .filter(|(config, _)| config.needs_judge() == judged)
             .map(|(config, metric)| async move { (config.label(), config.score(&**metric, &sample).await) });
         join_all(scored).await.into_iter().collect()
     }

@@ -152,7 +152,7 @@ pub(super) fn read_metrics<'a>(
         }
         let label = metric.label();
         if labels.contains(&label) {
-            let how = if metric.is_named() { "; give each a `name` of its own" } else { "" };
+            let how = if metric.can_be_named() { "; give each a `name` of its own" } else { "" };
             reader.error(*at, format!("evaluate.metrics: `{label}` is listed twice{how}"));
         }
         labels.push(label);
@@ -187,7 +187,7 @@ fn default_objective(metrics: &[MetricConfig]) -> Vec<String> {
     let of_kind = |answers: bool| -> Vec<String> {
         let has_role = |metric: &MetricConfig, role| metric.objective_role() == role;
         let can_choose = |metric: &&MetricConfig| {
-            metric.needs().answer == answers && !metric.judged() && !has_role(metric, ObjectiveRole::Excluded)
+            metric.needs().answer == answers && !metric.needs_judge() && !has_role(metric, ObjectiveRole::Excluded)
         };
         let all: Vec<&MetricConfig> = metrics.iter().filter(can_choose).collect();
         let labels = |is: &dyn Fn(&MetricConfig) -> bool| -> Vec<String> {

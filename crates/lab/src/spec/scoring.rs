@@ -150,7 +150,7 @@ impl ScoringSpec {
 fn metrics_by_name(reader: &mut ExperimentReader<'_>, names: &[String]) -> Vec<(MetricConfig, usize)> {
     let mut metrics = Vec::new();
     for (i, name) in names.iter().enumerate() {
-        match MetricConfig::named(name) {
+        match MetricConfig::with_defaults(name) {
             _ if names[..i].contains(name) => reader.error(0, format!("--metric: `{name}` is listed twice")),
             Some(metric) => match metric.check() {
                 Ok(()) => metrics.push((metric, 0)),

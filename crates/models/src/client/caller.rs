@@ -198,7 +198,7 @@ impl Caller {
                 let made = trace::attempted(span, attempt, async { make().await }).await;
                 // Before the slot is given back, so that the next call knows the limits.
                 if let Some(hints) = self.model.rate_hints() {
-                    self.limiter.hear(&hints);
+                    self.limiter.apply_hints(&hints);
                 }
                 let is_refusal = |error: &Error| OutcomeKind::Failed(error.class()).is_refusal();
                 if made.as_ref().err().is_some_and(is_refusal) {

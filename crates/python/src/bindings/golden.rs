@@ -352,7 +352,7 @@ pub(crate) fn golden_generate(
     let spec = work.spec()?.clone();
     // A wrong share is reported before anything is paid.
     if let Some(share) = test_share.filter(|share| !(*share > 0.0 && *share < 1.0)) {
-        return Err(value_error(format!("test_share: {}", SplitError::NoShare(share))));
+        return Err(value_error(format!("test_share: {}", SplitError::InvalidShare(share))));
     }
     let latest: Arc<Mutex<Option<GenerateProgress>>> = Arc::default();
     let written = latest.clone();

@@ -14,7 +14,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::{Value, json};
 use std::borrow::Cow;
-use store::registry::{Read, docs};
+use store::registry::{ReadSettingsFile, docs};
 
 /// What an answer says when the sources do not hold it.
 pub const NO_ANSWER: &str = "The sources do not answer this question.";
@@ -81,7 +81,7 @@ impl JsonSchema for PromptConfig {
 }
 
 impl Component for PromptConfig {
-    fn read_files(&mut self, read: Read<'_>) -> Result<(), FileError> {
+    fn read_files(&mut self, read: ReadSettingsFile<'_>) -> Result<(), FileError> {
         match self {
             Self::File { path, template } if template.is_empty() => {
                 *template = Template::read(&read(path)?)?;

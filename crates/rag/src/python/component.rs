@@ -100,7 +100,7 @@ macro_rules! runs_function {
         fn unkeyed(&self) -> &'static [&'static str] {
             $crate::python::UNKEYED
         }
-        fn read_files(&mut self, read: ::store::registry::Read<'_>) -> Result<(), $crate::FileError> {
+        fn read_files(&mut self, read: ::store::registry::ReadSettingsFile<'_>) -> Result<(), $crate::FileError> {
             $crate::python::read_source(&self.file, &mut self.source, read)?;
             $( self.script().parameters($known)?; )?
             Ok(())

@@ -117,7 +117,7 @@ impl ArtifactStore {
     }
 
     /// Compares an object with its checksum, without keeping it in memory.
-    /// `false` if there is no such object, or none to compare it with.
+    /// `false` if there is no such object, or no checksum.
     ///
     /// # Errors
     /// [`Error::Damaged`] as for [`ArtifactStore::read`], or if it cannot be read.

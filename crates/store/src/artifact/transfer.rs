@@ -53,7 +53,7 @@ impl UploadContent {
 
 /// Writes a large object. `false` if the name is taken.
 ///
-/// The store's API cannot end an upload in parts on a condition, so the name is
+/// The store's API has no condition for uploads in parts, so the name is
 /// checked before the first part and again before the end. Two writers that end
 /// within that moment both write, and readers see one of the two objects as a
 /// whole; under a content key both have the same bytes.

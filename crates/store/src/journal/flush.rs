@@ -1,8 +1,8 @@
 //! Flushes a journal to the disk within a second after an entry was written, so that a power cut loses no older entry.
 //!
 //! With `synchronous=NORMAL`, SQLite flushes the write-ahead log only when it moves it into the database. To flush it
-//! with every entry would allow as many paid answers in a second as the disk flushes. So entries are flushed together:
-//! the first one begins a delay, and a thread flushes the log at its end.
+//! with every entry would limit paid answers to the disk's flushes per second. So entries are flushed together: the
+//! first one begins a delay, and a thread flushes the log at its end.
 
 use super::{lock_ignoring_panics, salvage::with_suffix};
 use crate::staged::file_error;

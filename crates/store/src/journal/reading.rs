@@ -37,7 +37,7 @@ impl Journal {
     }
 }
 
-/// The file as an address that SQLite takes options in.
+/// The file as a URI, with options for SQLite.
 fn address(path: &Path, in_use: bool) -> String {
     let mut address = "file:".to_owned();
     for byte in path.as_os_str().as_encoded_bytes() {

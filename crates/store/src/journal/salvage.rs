@@ -211,8 +211,8 @@ fn copy(from: &Connection, to: &Connection) -> rusqlite::Result<()> {
     let listed = outbox(from);
     let mut note = to.prepare("INSERT OR IGNORE INTO outbox VALUES (?1)")?;
     for key in kept {
-        // If the list cannot be read, everything is sent: for an entry that a
-        // store has already, it is only looked up.
+        // If the list cannot be read, everything is sent: an entry that a store
+        // has already is only looked up.
         if listed.as_ref().is_none_or(|listed| listed.contains(&key.bytes()[..])) {
             note.execute([key.bytes()])?;
         }

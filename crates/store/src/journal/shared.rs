@@ -27,13 +27,13 @@ use std::{
 /// Raise this when the object's fields change.
 const VERSION: u32 = 1;
 /// After a failure, entries go to the outbox without a try for this time,
-/// because each try waits until the store's patience ends.
+/// because each try waits for all retries of the store.
 const PAUSE: Duration = Duration::from_secs(30);
 /// How many entries of the outbox are sent with a later entry.
 const SENT_ALONG: u64 = 32;
 /// Entries that are transferred at once.
 pub(super) const AT_ONCE: usize = 16;
-/// Entries of one call that are transferred at once: a call waits for all of them.
+/// Entries of one `get_all` or `put_all` at once: it waits for all of them.
 const MANY_AT_ONCE: usize = 64;
 
 /// A journal, shared by machines if it has a store. Clones share everything.
@@ -41,8 +41,7 @@ const MANY_AT_ONCE: usize = 64;
 pub struct SharedJournal {
     local: Arc<Journal>,
     remote: Option<Arc<RemoteCalls>>,
-    /// A journal that is only read, if the local one lacks an entry. If there
-    /// is one, nothing is sent.
+    /// A journal to read if the local one lacks an entry. It is never written.
     base: Option<Arc<Journal>>,
     reading: bool,
 }
@@ -147,7 +146,7 @@ impl SharedJournal {
         Ok(self.put_all(vec![(*key, entry.clone())]).await?.pop().flatten())
     }
 
-    /// Stores several calls, in the file all of them or none. For each, another
+    /// Stores several calls, in the file all or none. Returns for each another
     /// machine's answer if it came first; see [`SharedJournal::put`].
     ///
     /// # Errors
@@ -255,7 +254,7 @@ impl SharedJournal {
                 .map(|(key, entry)| async move { self.send(remote, key, &entry).await })
                 .buffer_unordered(AT_ONCE);
             while let Some(sent) = sends.next().await {
-                // Another machine's answer was adopted, although this machine's was already used.
+                // This machine's answer is in use already, so an adopted one is not returned.
                 sent?;
             }
         }

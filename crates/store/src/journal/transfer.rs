@@ -37,20 +37,20 @@ fn in_words<S: Serializer>(problem: &Option<Arc<Error>>, serializer: S) -> Resul
 
 /// Copies the calls that the target lacks: those of the journal file if `from`
 /// is a folder that has one, and those of the objects with these keys. Between
-/// object stores, the objects are copied as they are elsewhere, so keys are
-/// needed only if `to` is a folder.
+/// object stores, the caller copies the objects, so keys are needed only if
+/// `to` is a folder.
 ///
-/// If an object store fails; what was copied stays. A failure of a journal file
+/// Fails if an object store does; what was copied stays. A journal file's error
 /// becomes the [`CopiedCalls::problem`], because artifacts are worth copying
 /// without it.
 pub(crate) async fn copy_calls(
     from: &ArtifactStore,
     objects: &[Key],
     to: &ArtifactStore,
-    there: &BTreeSet<Key>,
+    keys_in_target: &BTreeSet<Key>,
 ) -> Result<CopiedCalls, Error> {
     let mut copied = CopiedCalls::default();
-    match copied.copy(from, objects, to, there).await {
+    match copied.copy(from, objects, to, keys_in_target).await {
         Err(
             error @ (Error::File { .. }
             | Error::Full { .. }
@@ -71,7 +71,7 @@ impl CopiedCalls {
         from: &ArtifactStore,
         objects: &[Key],
         to: &ArtifactStore,
-        there: &BTreeSet<Key>,
+        keys_in_target: &BTreeSet<Key>,
     ) -> Result<(), Error> {
         // The source may be a folder that cannot be written to.
         let open = |path: PathBuf| Journal::open_to_read(&path).or_else(|_| Journal::open(&path));
@@ -84,7 +84,7 @@ impl CopiedCalls {
             let mut after = None;
             loop {
                 let (last, calls) = on_disk(&journal, move |journal| journal.page(after, BATCH)).await?;
-                self.write(calls, target.as_ref(), to, there).await?;
+                self.write(calls, target.as_ref(), to, keys_in_target).await?;
                 let Some(last) = last else { break };
                 after = Some(last);
             }
@@ -102,7 +102,7 @@ impl CopiedCalls {
                 Ok::<_, Error>((*key, shared::decode(key, &bytes)))
             });
             let calls: Vec<_> = fetched.buffer_unordered(AT_ONCE).try_collect().await?;
-            self.write(calls, target.as_ref(), to, there).await?;
+            self.write(calls, target.as_ref(), to, keys_in_target).await?;
         }
         Ok(())
     }
@@ -112,7 +112,7 @@ impl CopiedCalls {
         calls: Vec<(Key, Result<JournalEntry, DamagedEntry>)>,
         journal: Option<&Journal>,
         to: &ArtifactStore,
-        there: &BTreeSet<Key>,
+        keys_in_target: &BTreeSet<Key>,
     ) -> Result<(), Error> {
         let all = calls.len() as u64;
         let intact: Vec<(Key, JournalEntry)> =
@@ -121,7 +121,7 @@ impl CopiedCalls {
         let written = match journal {
             Some(journal) => on_disk(journal, move |journal| journal.put_all(&intact)).await?,
             None => {
-                let missing = intact.iter().filter(|(key, _)| !there.contains(key));
+                let missing = intact.iter().filter(|(key, _)| !keys_in_target.contains(key));
                 let puts = missing
                     .map(|(key, entry)| async move { to.put(&names::call(key), shared::encode(key, entry)?).await });
                 let mut puts = stream::iter(puts).buffer_unordered(AT_ONCE);

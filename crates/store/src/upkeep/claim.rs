@@ -116,7 +116,7 @@ impl Drop for Claim {
         self.refresher.abort();
         // Only if that takes no waiting; otherwise the claim expires by itself.
         if let Some(folder) = self.store.local_path(&format!("{FOLDER}/{}", self.id))
-            && !self.store.is_reading()
+            && !self.store.is_read_only()
         {
             let _ = std::fs::remove_dir_all(folder);
         }
@@ -155,7 +155,7 @@ pub(super) async fn read_claims(store: &ArtifactStore) -> Result<ClaimedObjects,
             // The claim may have ended meanwhile.
             let Some(bytes) = store.get(&name).await?.filter(|_| !name.ends_with(ALIVE)) else { continue };
             let damaged = |error: serde_json::Error| {
-                Error::damaged(&name, format_args!("{error}; nobody can tell what the run needs that wrote it"))
+                Error::damaged(&name, format_args!("{error}; it is unknown which artifacts its run needs"))
             };
             let ClaimList { run, artifacts } = serde_json::from_slice(&bytes).map_err(damaged)?;
             claimed.runs.insert(run);

@@ -24,7 +24,8 @@ pub struct CopyReport {
     pub calls: CopiedCalls,
     /// Files that belong to the machine of a folder and stay there: scratch
     /// files, and the journal file itself, whose calls are copied.
-    pub of_the_machine: u64,
+    #[serde(rename = "of_the_machine")]
+    pub n_left_on_machine: u64,
 }
 
 impl CopyReport {
@@ -93,7 +94,7 @@ pub async fn copy(
 ) -> Result<CopyReport, Error> {
     let there = sizes(to).await?;
     let objects = from.objects("").await?;
-    let of_the_machine = objects.iter().filter(|object| from.object(&object.name).is_of_machine()).count();
+    let n_left_on_machine = objects.iter().filter(|object| from.object(&object.name).is_of_machine()).count() as u64;
     let key = |name: &str| match from.object(name) {
         Object::Call(key) => Some(key),
         _ => None,
@@ -103,7 +104,7 @@ pub async fn copy(
     let (calls, objects): (Vec<StoredObject>, Vec<StoredObject>) =
         objects.partition(|object| !to.is_remote() && key(&object.name).is_some());
     let calls: Vec<Key> = calls.iter().filter_map(|object| key(&object.name)).collect();
-    let mut copied = CopyReport { of_the_machine: of_the_machine as u64, ..CopyReport::default() };
+    let mut copied = CopyReport { n_left_on_machine, ..CopyReport::default() };
     let mut progress = CopyProgress { all: ObjectAmount::of(&objects), ..CopyProgress::default() };
     // A run's results and its pointer come last, so that the rest is there when they are found.
     let (last, first): (Vec<_>, Vec<_>) = objects.iter().partition(|object| from.object(&object.name).is_of_run());

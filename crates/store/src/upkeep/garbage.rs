@@ -84,7 +84,7 @@ pub async fn find_garbage(store: &ArtifactStore, wanted: &Retention) -> Result<G
         None => claimed.dead.contains(&object.name),
     };
     let mut garbage = Garbage {
-        partial: of(|object| matches!(object, Object::Kept(ObjectKind::Partial { .. })))
+        partial: of(|object| matches!(object, Object::OfLayout(ObjectKind::Partial { .. })))
             .filter(|object| !holds(&object.name))
             .cloned()
             .collect(),
@@ -98,14 +98,14 @@ pub async fn find_garbage(store: &ArtifactStore, wanted: &Retention) -> Result<G
         let finished = finished_runs(store, &objects).await?;
         garbage.finished = finished.iter().map(|run| (run.run.clone(), run.finished_unix_ms)).collect();
         let used = used_artifacts(finished, wanted)?;
-        let artifacts = of(|object| matches!(object, Object::Kept(ObjectKind::Artifact { .. })));
+        let artifacts = of(|object| matches!(object, Object::OfLayout(ObjectKind::Artifact { .. })));
         let unused = artifacts.filter(|object| !used.contains(&object.name) && !holds(&object.name));
         garbage.unused = unused.cloned().collect();
     }
     let gone: BTreeSet<&str> =
         garbage.partial.iter().chain(&garbage.unused).map(|object| object.name.as_str()).collect();
     let without_output = |object: &&StoredObject| match store.object(&object.name) {
-        Object::Kept(ObjectKind::Measurement { of }) => {
+        Object::OfLayout(ObjectKind::Measurement { of }) => {
             (!there.contains(&*of) || gone.contains(&*of)) && !holds(&object.name)
         }
         _ => false,
@@ -126,12 +126,12 @@ impl ClaimedObjects {
             return self.holds(of, layout);
         }
         let is_of_run = match Object::of(name, layout) {
-            Object::Kept(ObjectKind::Partial { run: Some(run) } | ObjectKind::Run { run, .. }) => {
+            Object::OfLayout(ObjectKind::Partial { run: Some(run) } | ObjectKind::Run { run, .. }) => {
                 self.runs.contains(&run)
             }
-            Object::Kept(ObjectKind::Measurement { of }) => return self.holds(&of, layout),
+            Object::OfLayout(ObjectKind::Measurement { of }) => return self.holds(&of, layout),
             // Any run may use the parts of an unfinished task.
-            Object::Kept(ObjectKind::Partial { run: None }) => !self.runs.is_empty(),
+            Object::OfLayout(ObjectKind::Partial { run: None }) => !self.runs.is_empty(),
             _ => false,
         };
         is_of_run || self.artifacts.contains(name)

@@ -98,7 +98,7 @@ pub async fn inventory(store: &ArtifactStore) -> Result<Inventory, Error> {
     for object in &objects {
         let what = store.object(&object.name);
         inventory.kinds.entry(what.label()).or_default().add(object.bytes);
-        if let Object::Kept(ObjectKind::Run { run, .. }) = what {
+        if let Object::OfLayout(ObjectKind::Run { run, .. }) = what {
             files.entry(run).or_default().add(object.bytes);
         }
     }
@@ -133,8 +133,10 @@ async fn finished_runs(store: &ArtifactStore, objects: &[StoredObject]) -> Resul
     let (mut runs, mut lists) = (Vec::new(), BTreeMap::new());
     for object in objects {
         match store.object(&object.name) {
-            Object::Kept(ObjectKind::Run { run, file: RunFile::Results }) => runs.push((run, object.modified_unix_ms)),
-            Object::Kept(ObjectKind::Run { run, file: RunFile::Artifacts }) => _ = lists.insert(run, &object.name),
+            Object::OfLayout(ObjectKind::Run { run, file: RunFile::Results }) => {
+                runs.push((run, object.modified_unix_ms));
+            }
+            Object::OfLayout(ObjectKind::Run { run, file: RunFile::Artifacts }) => _ = lists.insert(run, &object.name),
             _ => {}
         }
     }
@@ -158,7 +160,7 @@ async fn finished_runs(store: &ArtifactStore, objects: &[StoredObject]) -> Resul
 async fn find_list(store: &ArtifactStore, run: &str) -> Result<Option<BTreeSet<String>>, Error> {
     let objects = store.objects(&format!("{}/{run}", store.layout().runs())).await?;
     let is_list = |object: &&StoredObject| {
-        matches!(store.object(&object.name), Object::Kept(ObjectKind::Run { file: RunFile::Artifacts, .. }))
+        matches!(store.object(&object.name), Object::OfLayout(ObjectKind::Run { file: RunFile::Artifacts, .. }))
     };
     match objects.iter().find(is_list) {
         Some(object) => read_list(store, &object.name).await,

@@ -47,7 +47,7 @@ async fn objects_are_counted_by_kind_and_by_run() -> TestResult {
     assert_eq!((found.all.objects, found.kinds["checksums"]), (13 + 9, ObjectAmount { objects: 9, bytes: 0 }));
     assert_eq!(found.kinds["artifacts .parquet"], ObjectAmount { objects: 4, bytes: 64 });
     assert_eq!((found.kinds["runs"].objects, found.kinds["partial outputs"].objects), (7, 1));
-    assert_eq!(found.kinds["of one machine"].objects, 1);
+    assert_eq!(found.kinds["files of one machine"].objects, 1);
     let runs: Vec<_> = found.runs.iter().map(|run| (run.files.objects, run.artifacts, run.missing)).collect();
     assert_eq!(runs, [(3, Some(ObjectAmount { objects: 2, bytes: 32 }), 0); 2]);
     store.remove(&artifact(1)).await?;
@@ -269,7 +269,7 @@ async fn a_copy_goes_on_where_it_was_and_overwrites_nothing() -> TestResult {
     far.put("runs/e.latest", "another").await?;
     let mut last = CopyProgress::default();
     let copied = copy(&store, &far, scratch.path(), |progress| last = progress).await?;
-    assert_eq!((copied.written.objects, copied.there.objects, copied.of_the_machine), (10, 1, 1));
+    assert_eq!((copied.written.objects, copied.there.objects, copied.n_left_on_machine), (10, 1, 1));
     assert_eq!(copied.different, ["runs/e.latest"]);
     assert_eq!((last.done, last.all.objects), (last.all, 12));
     assert_eq!(far.get("runs/e.latest").await?.as_deref(), Some(&b"another"[..]));

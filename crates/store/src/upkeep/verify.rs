@@ -73,7 +73,7 @@ pub async fn verify(
         }
         let Some(mut reason) = problem else { continue };
         if set_aside
-            && !store.is_reading()
+            && !store.is_read_only()
             && let Error::Damaged { reason: told, outcome, .. } = store.set_aside(&object.name, &reason).await
         {
             reason = format!("{told}{outcome}");
@@ -94,7 +94,7 @@ async fn find_problem(
     let what = store.object(&object.name);
     let is_json = match &what {
         Object::Call(_) => true,
-        Object::Kept(ObjectKind::Run { file: RunFile::Results | RunFile::Artifacts | RunFile::Json, .. }) => {
+        Object::OfLayout(ObjectKind::Run { file: RunFile::Results | RunFile::Artifacts | RunFile::Json, .. }) => {
             object.bytes <= LARGEST_JSON
         }
         _ => false,
@@ -111,8 +111,8 @@ async fn find_problem(
     };
     if !store.scan(&object.name, &mut look).await? {
         // A running run may replace or remove its own objects.
-        let is_gone =
-            matches!(what, Object::Kept(ObjectKind::Artifact { .. })).then(|| "it was removed meanwhile".to_owned());
+        let is_gone = matches!(what, Object::OfLayout(ObjectKind::Artifact { .. }))
+            .then(|| "it was removed meanwhile".to_owned());
         return Ok(is_gone);
     }
     if !known.is_empty() {
@@ -134,7 +134,7 @@ async fn find_problem(
     }
     Ok(match what {
         Object::Call(key) => journal::check_object(&key, &text),
-        Object::Kept(ObjectKind::Run { .. }) if is_json => {
+        Object::OfLayout(ObjectKind::Run { .. }) if is_json => {
             serde_json::from_slice::<serde::de::IgnoredAny>(&text).err().map(|error| error.to_string())
         }
         what if what.is_output() => store.layout().problem(&object.name, Bytes::from(text)),

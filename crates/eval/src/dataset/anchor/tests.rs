@@ -141,7 +141,7 @@ fn a_quote_that_never_stood_there_is_not_said_to_have_gone_and_the_nearest_words
     let document = "Delays are long. A red fox jumps over\nthe lazy dog, they say. The dog sleeps.";
     let mut dataset = dataset(&[("a.txt", "the red fox jumped over the lazy dog")]);
     let told = dataset.anchor([("a.txt", document)])[0].to_string();
-    assert!(told.contains("does not stand in `a.txt`") && !told.contains("no longer"), "{told}");
+    assert!(told.contains("it is not in `a.txt`") && !told.contains("no longer"), "{told}");
     assert!(told.contains("red fox jumps over the lazy dog"), "{told}");
     assert_eq!(nearest_words(document, "quite other words altogether"), None);
     assert_eq!(nearest_words("", "a b"), None);

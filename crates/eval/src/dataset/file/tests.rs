@@ -110,7 +110,7 @@ fn columns_that_are_not_used_are_named_with_what_to_do() {
         .iter()
         .map(|column| (column.name.as_str(), column.rows, column.hint.as_deref().unwrap_or("")))
         .collect();
-    let hints = ["name it `quote`", "name it `document`", "name it `quote` to use it", "what a system made", ""];
+    let hints = ["name it `quote`", "name it `document`", "name it `quote` to use it", "a system's output", ""];
     let names = [("source_text", 1), ("filename", 1), ("Quote", 1), ("response", 1), ("mood", 0)];
     for (((name, rows, hint), wanted), (expected, n)) in found.iter().zip(hints).zip(names) {
         assert!((*name, *rows) == (expected, n) && hint.contains(wanted), "{name}: {hint}");

@@ -1,5 +1,5 @@
-//! `csv`: a table with a header; also with tabs or semicolons between its
-//! cells where it is only read or changed. Lists and objects are JSON in a cell.
+//! `csv`: a table with a header; a file that is read or changed may have tabs
+//! or semicolons between cells. Lists and objects are JSON in a cell.
 
 use super::{ChangedRecord, OriginalFile, RecordFormat, WriteError};
 use crate::dataset::cells::cell;
@@ -60,7 +60,7 @@ fn read_table(bytes: &[u8], delimiter: u8) -> (Vec<FileRecord>, Vec<RowError>) {
             Ok(true) => {}
             Ok(false) => break,
             Err(error) => {
-                // The reader cannot go on behind such a fault.
+                // The reader cannot go on after such a fault.
                 faults.push(RowError::new(lines.at(error.position()), format!("cannot be read: {error}")));
                 break;
             }
@@ -81,7 +81,7 @@ fn read_table(bytes: &[u8], delimiter: u8) -> (Vec<FileRecord>, Vec<RowError>) {
             match std::str::from_utf8(field) {
                 Ok(text) => {
                     cells.push(text.to_owned());
-                    // A column without a name holds nothing that could be meant.
+                    // Nothing can refer to a column without a name.
                     if !name.is_empty() {
                         fields.insert(name.clone(), Value::String(text.to_owned()));
                     }
@@ -109,7 +109,7 @@ impl LineCounter<'_> {
     /// The line on which a record begins; records come in order.
     fn at(&mut self, position: Option<&csv::Position>) -> usize {
         let byte = position.and_then(|position| usize::try_from(position.byte()).ok()).unwrap_or(0);
-        // The reader may stand before the line end of the record before.
+        // The reader may be before the line end of the previous record.
         let is_content = |byte: &u8| !matches!(byte, b'\r' | b'\n');
         let rest = self.bytes.get(byte..).unwrap_or_default();
         let begin = byte + rest.iter().position(is_content).unwrap_or(0);
@@ -120,8 +120,8 @@ impl LineCounter<'_> {
     }
 }
 
-/// A changed table: with the delimiter, the mark and the line ends that it had,
-/// and new columns at its end.
+/// A changed table, with its old delimiter, byte order mark and line ends, and
+/// new columns at its end.
 fn rewrite(file: &OriginalFile<'_>, changed: &[ChangedRecord]) -> Result<Vec<u8>, WriteError> {
     let mut header = file.layout.header.names.clone();
     for (name, _) in changed.iter().flat_map(|(_, changes)| changes) {

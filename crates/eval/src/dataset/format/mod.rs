@@ -26,7 +26,7 @@ pub(super) struct RecordFormat {
     begins_with: &'static [u8],
     /// Reads all records of a file without its byte order mark, and all errors.
     pub(super) read: ReadRecords,
-    /// Reads the header; `None` if records do not share the columns of one.
+    /// Reads the header; `None` if files of the format have none.
     header: Option<fn(name: &str, bytes: &[u8]) -> TableHeader>,
     /// Writes records with these columns. Missing fields are left out, or empty in
     /// a table.
@@ -152,7 +152,7 @@ impl DatasetFormat {
     }
 
     /// The formats that can be changed in place.
-    pub fn kept() -> DatasetFormats {
+    pub fn editable() -> DatasetFormats {
         DatasetFormats(Self::ALL.iter().copied().filter(|format| format.is_changed_in_place()).collect())
     }
 

@@ -218,5 +218,5 @@ fn a_question_comes_with_what_was_said_before_it() {
     let table = import("a.csv", cell.as_bytes()).unwrap().questions;
     assert_eq!((table[0].turns.len(), table[1].turns.len()), (1, 0));
     let wrong = faults("a.jsonl", r#"{"question": "When?", "turns": ["Who built it?"]}"#);
-    assert!(wrong[0].1.contains("message 1 does not say who says it"), "{wrong:?}");
+    assert!(wrong[0].1.contains("message 1 has no role"), "{wrong:?}");
 }

@@ -1,4 +1,4 @@
-//! Two things side by side: what parts them, or what they share.
+//! Two things side by side: how they differ, or what they share.
 
 use super::super::check::needs_both;
 use super::Recipe;
@@ -13,6 +13,6 @@ pub(super) const RECIPE: Recipe = Recipe {
         "The kingfisher watches from a branch and dives for small fish. It digs its nest into a steep bank of earth.",
     ],
     example_reply: r#"{"question": "How do the grey heron and the kingfisher differ in where they nest?", "answer": "The grey heron nests in colonies high in trees, while the kingfisher digs its nest into a steep bank of earth.", "quote": "It nests in colonies high in trees.", "second_quote": "It digs its nest into a steep bank of earth."}"#,
-    held: 0.5,
+    answer_share: 0.5,
     rule: needs_both,
 };

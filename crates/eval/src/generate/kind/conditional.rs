@@ -15,7 +15,7 @@ pub(super) const RECIPE: Recipe = Recipe {
                          replaces it once for a fee of 5 crowns. Day tickets are sold at the gate and are not \
                          replaced."],
     example_reply: r#"{"question": "What fee does the office ask if a season ticket is lost?", "answer": "5 crowns", "quote": "If the ticket is lost, the office replaces it once for a fee of 5 crowns."}"#,
-    held: 0.6,
+    answer_share: 0.6,
     rule,
 };
 

@@ -14,7 +14,7 @@ pub(super) struct Recipe {
     /// The reply to the example: a draft as JSON.
     pub(super) example_reply: &'static str,
     /// The share of the answer's words that its passages must hold.
-    pub(super) held: f64,
+    pub(super) answer_share: f64,
     /// A rule of this kind alone.
     pub(super) rule: fn(&QuestionDraft, &[&str]) -> Result<(), RejectionReason>,
 }

@@ -15,6 +15,6 @@ pub(super) const RECIPE: Recipe = Recipe {
          mills along the river.",
     ],
     example_reply: r#"{"question": "In which town was the miller born who built the Ostra mill?", "answer": "Lindow", "quote": "The Ostra mill was built by the miller Jan Tesch in 1790.", "second_quote": "Jan Tesch was born in Lindow."}"#,
-    held: 0.6,
+    answer_share: 0.6,
     rule: needs_both,
 };

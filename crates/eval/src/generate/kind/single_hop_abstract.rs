@@ -16,7 +16,7 @@ pub(super) const RECIPE: Recipe = Recipe {
                          the flowers against the sun, and its length tells how far away they are. In this way the \
                          other bees fly straight to the flowers and lose no time with searching."],
     example_reply: r#"{"question": "Why do bees dance on the comb after finding food?", "answer": "So that the other bees fly straight to the flowers and lose no time with searching.", "quote": "In this way the other bees fly straight to the flowers and lose no time with searching."}"#,
-    held: 0.5,
+    answer_share: 0.5,
     rule,
 };
 

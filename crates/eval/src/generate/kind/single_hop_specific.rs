@@ -11,6 +11,6 @@ pub(super) const RECIPE: Recipe = Recipe {
                          until 1902, when it was changed to paraffin, and it could be seen from 18 miles away. The \
                          keeper lived with his family in the small house beside the tower."],
     example_reply: r#"{"question": "What fuel did the lamp of the Varda Point lighthouse burn before 1902?", "answer": "rape oil", "quote": "Its lamp burned rape oil until 1902, when it was changed to paraffin, and it could be seen from 18 miles away."}"#,
-    held: 0.6,
+    answer_share: 0.6,
     rule: no_rule,
 };

@@ -11,6 +11,6 @@ pub(super) const RECIPE: Recipe = Recipe {
     example_passages: &["The bridge over the Saale at Kamen has three arches of red sandstone. It carried the post \
                          road until 1934 and is closed to cars today."],
     example_reply: r#"{"question": "How long is the bridge over the Saale at Kamen?"}"#,
-    held: 0.0,
+    answer_share: 0.0,
     rule: no_rule,
 };

@@ -1,10 +1,10 @@
 //! Answers on a scale: one of a few words or numbers, or a number in a range.
 //!
 //! **One of a few.** Where the model offers token probabilities, the most
-//! probable one is the answer, and all probabilities are kept. Else it writes
-//! a reason and its choice, as JSON. Numbers have one digit, so that they
-//! differ in their first token with every tokenizer. Of several judges, what
-//! more than half of all of them chose counts.
+//! probable one is the answer, and all probabilities are kept. Else it writes a
+//! reason and its choice, as JSON. Numbers have one digit, so that they differ
+//! in their first token with every tokenizer. Of several judges, the choice of
+//! more than half counts.
 //!
 //! **In a range.** Written as JSON; a number outside of the range is no
 //! answer. Of several judges the median counts, if more than half of them
@@ -107,8 +107,8 @@ impl Measure {
 
 fn unread(judges: usize) -> Missing {
     Missing::JudgeUnparsable(match judges {
-        0 => "nothing of the scale is in its reply".to_owned(),
-        judges => format!("nothing has a majority of {judges} judges"),
+        0 => "the reply holds no value of the scale".to_owned(),
+        judges => format!("no value has a majority of the {judges} judges"),
     })
 }
 
@@ -145,7 +145,7 @@ impl Judge {
         Ok(ScaleChoice { position, chosen, probabilities: Vec::new(), reason, votes })
     }
 
-    /// A number between two others, which may be met.
+    /// A number in a range, whose ends count.
     pub(crate) async fn measure(
         &self,
         purpose: &str,
@@ -210,7 +210,7 @@ impl PanelMember {
         (low, high): (f64, f64),
         transcript: &mut Transcript,
     ) -> Result<Measure, Missing> {
-        // Grammars keep no bounds of fractions, so they are checked here.
+        // Grammars cannot bound fractions, so the bounds are checked here.
         let properties = json!({ "reason": { "type": "string" }, "number": { "type": "number" } });
         let schema = prompt::object_schema(properties);
         let prompt = format!("{prompt} Give a reason in at most 25 words, then a number from {low} to {high}.");

@@ -13,7 +13,7 @@
 //!   majority of those that were up would be another measure.
 //!
 //! The detail of a score keeps every vote, and `agreement`: the share of votes
-//! that were with the most frequent one.
+//! equal to the most frequent one.
 
 use super::{ItemVerdict, PanelMember, Sampling, Transcript, VerdictForm};
 use crate::verdict::Inquiry;
@@ -75,7 +75,7 @@ impl Judge {
 
     /// A list of texts that the prompt asks for, at most `limit`, each once
     /// whatever its case. `purpose` is the name of the list in the reply, and
-    /// `length` that of the text it is taken out of, in bytes.
+    /// `length` the size of the source text, in bytes.
     pub(crate) async fn texts(
         &self,
         purpose: &str,
@@ -160,8 +160,8 @@ impl Judge {
         super::require_all(&verdicts)
     }
 
-    /// A verdict by token probabilities; none if the judge is measured by words.
-    /// Only for one judge: several give [`Self::verdicts`].
+    /// A verdict by token probabilities; none if the judge is measured by
+    /// words. Only for one judge; a panel uses [`Self::verdicts`].
     pub(crate) async fn probable_verdict(
         &self,
         inquiry: &Inquiry<'_>,
@@ -235,7 +235,7 @@ impl VoteCount {
         self.votes += votes.len();
     }
 
-    /// The share of votes that were with the most frequent one of their item.
+    /// The share of votes equal to the most frequent one of their item.
     pub(super) fn share(&self) -> Option<f64> {
         if self.votes == 0 { None } else { Some(self.together as f64 / self.votes as f64) }
     }

@@ -52,12 +52,12 @@ fn add_metric(cx: &KeyContext<'_>, builder: KeyBuilder, metric: &MetricConfig, w
     let models: Vec<_> = judges.chain(embedder).map(|model| cx.identity(model)).collect();
     // Trials that retrieve keep the keys from before this field.
     let builder = if without_passages { builder.field("without_passages", &true) } else { builder };
-    builder.field("version", &metric.version()).field("config", &metric.keyed()).field("models", &models)
+    builder.field("version", &metric.version()).field("config", &metric.key_settings()).field("models", &models)
 }
 
 impl DescribeWork for ScoreWork {
     fn operator(&self) -> Operator {
-        if self.metric.judged() { Operator::Judge } else { Operator::Score }
+        if self.metric.needs_judge() { Operator::Judge } else { Operator::Score }
     }
 
     fn inputs(&self) -> Vec<TaskId> {
@@ -79,7 +79,7 @@ impl DescribeWork for ScoreWork {
 
     /// Judging is expensive; any other score is quickly made again.
     fn is_exclusive(&self) -> bool {
-        self.metric.judged()
+        self.metric.needs_judge()
     }
 
     fn runs_function(&self) -> bool {
