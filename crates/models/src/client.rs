@@ -283,7 +283,7 @@ struct SharedLimit {
     limiter: Limiter,
 }
 
-/// Who applies further settings to a limit.
+/// Where a limit comes from.
 enum LimitSource {
     /// It never changes.
     Fixed,

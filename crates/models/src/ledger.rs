@@ -175,10 +175,9 @@ pub async fn measure<T>(work: impl Future<Output = T>) -> (T, Ledger) {
     (done, ledger)
 }
 
-/// Does work again whose calls were made before: a call whose answers are kept in
-/// the journal is answered by it, and is refused as [`Error::Cancelled`] if it is
-/// not there. So nothing is paid. Models of this process that embed or rerank
-/// compute.
+/// Does work again whose calls were made before. The journal answers the calls
+/// whose answers it keeps, and a missing answer is [`Error::Cancelled`], so nothing
+/// is paid. In-process embedders and rerankers compute again.
 pub async fn replay<T>(work: impl Future<Output = T>) -> T {
     SCOPE.scope(LedgerScope::within(None, true), work).await
 }
@@ -188,11 +187,10 @@ pub(crate) fn replays() -> bool {
     current().is_some_and(|scope| scope.replays)
 }
 
-/// Does work, and measures the seconds that it takes if its calls take as long
-/// as they took when they were made: the work's own time, and the longest chain
-/// of calls each of which began after the one before had ended. So a call that
-/// the journal answers at once counts with the seconds that a user would wait,
-/// and calls that ran at the same time count once.
+/// Does work, and measures its seconds as if each call took as long as when it
+/// was made: the work's own time, and the longest chain of calls that followed
+/// each other. So a call that the journal answers at once counts with the seconds
+/// that a user would wait, and calls that ran at the same time count once.
 pub async fn time<T>(work: impl Future<Output = T>) -> (T, f64) {
     let scope = LedgerScope::within(Some(Mutex::default()), false);
     let began = Instant::now();

@@ -6,8 +6,8 @@ use std::{fmt, sync::Arc};
 
 pub use crate::model::{EndpointLimits, Limits};
 
-/// The list of all providers, passed on to another macro: here it makes the
-/// registries, and in each folder it declares that folder's modules.
+/// The list of all providers, passed on to another macro: in `registry` to make
+/// the registries, in each folder to declare its modules.
 macro_rules! every_provider {
     ($callback:ident $($argument:ident)?) => {
         $callback! {

@@ -6,7 +6,7 @@
 //! What has no name there begins with `reverie.`, except what Phoenix and MLflow
 //! show in their lists: that has OpenInference's names (`openinference.span.kind`,
 //! `input.value`, `output.value`). Texts of questions, passages
-//! and answers are recorded only for a listener of the target [`CONTENT`].
+//! and answers are recorded only if the target [`CONTENT`] is enabled.
 
 use crate::{ChatRequest, ChatResponse, Error, Identity, Usage};
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use tracing::{Instrument, Level, Span, field::Empty, info_span};
 
 /// The target of all spans.
 pub const TARGET: &str = "reverie";
-/// The target that a listener must want for texts to be recorded.
+/// The target that must be enabled for texts to be recorded.
 pub const CONTENT: &str = "reverie::content";
 
 /// Whether texts are recorded.
@@ -137,7 +137,7 @@ pub(crate) fn call(kind: &'static str, identity: &Identity) -> Span {
         target: TARGET,
         "call",
         "otel.name" = %format_args!("{operation} {model}"),
-        // A model of this process is no other system.
+        // A call in this process is internal.
         "otel.kind" = if identity.is_remote() { "client" } else { "internal" },
         "otel.status_code" = Empty,
         "otel.status_description" = Empty,

@@ -60,8 +60,8 @@ impl AnswerPieces {
 /// same answer.
 ///
 /// Together, the pieces since the last [`AnswerPiece::Restart`] are the text of the
-/// response. If an attempt fails after a part of it was shown, the next attempt
-/// continues that part if it repeats it, and otherwise restarts. When the
+/// response. If an attempt fails after text was shown, the next attempt
+/// continues it if its text begins the same, and otherwise restarts. When the
 /// stream ends, the answer is in the journal. An answer from the journal is one
 /// piece. An error is the last item.
 #[must_use = "an answer is made only as it is read"]
@@ -146,7 +146,7 @@ impl DraftView {
 
     fn send(&self, pieces: Vec<AnswerPiece>) {
         for piece in pieces {
-            // The reader drives this work, so it fails only if there is none.
+            // Sending fails only without a reader, who would drive this work.
             let _ = self.sender.send(piece);
         }
     }

@@ -7,8 +7,8 @@
 //! calls in flight that cost more than they reserved, and by no more than these
 //! calls cost.
 //!
-//! Near a cap, a call waits for the calls in flight if it would fit after they
-//! turned out cheap. It keeps its slot while it waits: each call with a
+//! Near a cap, a call waits for the calls in flight if it may fit after they
+//! have ended. It keeps its slot while it waits: each call with a
 //! reservation has a slot of its own, so no two calls wait for each other. A
 //! call that can no longer fit fails at once. A cheaper call may still pass.
 //!
@@ -325,9 +325,8 @@ impl Reservation<'_> {
         state.spent = state.spent.plus(cost);
         state.paid_calls += u64::from(cost.picodollars > 0);
         state.reserved = state.reserved.minus(std::mem::take(&mut self.amount));
-        // Local variables are dropped before arguments: when the reservation is
-        // dropped, the lock is free; it gives back nothing and wakes the
-        // waiting calls.
+        // Local variables are dropped before arguments, so the lock is free when
+        // the reservation is dropped, which only wakes the waiting calls.
     }
 }
 

@@ -109,7 +109,7 @@ fn value<'a>(wanted: &Value, reply: &'a str) -> Result<Cow<'a, str>, ReplyError>
                 }
             }
             Some(Err(error)) if error.is_eof() => return Err(ReplyError::BreaksOff),
-            // A deeper value would be read again from every bracket.
+            // Else the value would be read again from every bracket.
             Some(Err(error)) if error.to_string().starts_with("recursion limit") => {
                 return Err(ReplyError::TooDeep);
             }

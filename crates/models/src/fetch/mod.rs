@@ -71,7 +71,7 @@ impl std::fmt::Debug for PullOptions {
 pub enum PullEvent {
     /// The file is here already, and correct.
     Present { file: String },
-    /// A source is tried, from which so many bytes are to be downloaded; `source` is in words.
+    /// A source is tried. `bytes` is the size of the download; `source` is in words.
     Started { file: String, bytes: u64, source: String },
     /// So many bytes arrived; bytes of an earlier try count too.
     Progress { file: String, done: u64, total: u64 },

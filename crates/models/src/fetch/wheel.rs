@@ -55,7 +55,7 @@ impl PackageIndex {
     }
 }
 
-/// Asks pip, because it reads files and variables.
+/// Asks pip, which reads its files and variables.
 fn ask_pip(python: &Path) -> Result<PackageIndex, FetchError> {
     let run = |arguments: &[&str]| {
         let output = Command::new(python).args(["-m", "pip"]).args(arguments).stdin(Stdio::null()).output();

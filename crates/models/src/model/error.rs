@@ -126,7 +126,7 @@ pub enum Error {
         #[source]
         cause: Cause,
     },
-    /// A function of the program's own that stands for the model failed.
+    /// The program's own function that stands for the model failed.
     #[error("{0}")]
     Function(Box<FunctionError>),
     /// The call was cancelled.
@@ -217,8 +217,8 @@ impl Error {
         Self::Malformed { model: model.to_owned(), reason: reason.into() }
     }
 
-    /// Whether this is the end of the work that asked, so that nothing takes
-    /// the place of the answer: it was cancelled, or answers cannot be kept.
+    /// Whether the work as a whole must end, without a fallback for the answer:
+    /// it was cancelled, or answers cannot be kept.
     pub fn ends_work(&self) -> bool {
         matches!(self, Self::Cancelled | Self::Journal(_))
     }

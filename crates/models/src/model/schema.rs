@@ -87,7 +87,7 @@ fn pruned(root: &Value, schema: &Value, value: Value, depth: usize) -> Value {
     match value {
         Value::Object(object) => {
             let properties = schema.get("properties");
-            // Several shapes may declare what this one does not.
+            // Another shape may declare what this one does not.
             let is_all = ["allOf", "anyOf", "oneOf"].iter().all(|parts| schema.get(parts).is_none());
             let forbids = is_all && schema.get("additionalProperties") == Some(&Value::Bool(false));
             let kept = object.into_iter().filter_map(|(name, value)| {
@@ -196,7 +196,7 @@ impl SchemaCheck<'_> {
     }
 }
 
-/// The checks of a value that do not look into it.
+/// The checks of a value without its parts.
 fn alone(schema: &Map<String, Value>, value: &Value, at: &str) -> Result<(), Mismatch> {
     let shown = || shown(value);
     if let Some(kinds) = schema.get("type") {

@@ -74,7 +74,7 @@ pub enum ModelConfig {
     Rerank(RerankConfig),
 }
 
-/// The same expression with the settings of a model of any kind.
+/// Evaluates an expression for a model of any kind.
 macro_rules! of_any_kind {
     ($model:expr, $config:ident => $result:expr) => {
         match $model {

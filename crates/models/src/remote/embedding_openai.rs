@@ -151,7 +151,7 @@ impl RemoteModel<EmbeddingPart> {
             InputKind::Query => &self.kind.config.query_prefix,
             InputKind::Document => &self.kind.config.document_prefix,
         };
-        // An empty text is an error for the protocol; a blank one is none.
+        // The protocol refuses an empty text, and takes a blank one.
         let prepared = |text: &String| if text.is_empty() { format!("{prefix} ") } else { format!("{prefix}{text}") };
         let input: Vec<String> = texts.iter().map(prepared).collect();
         let mut body =

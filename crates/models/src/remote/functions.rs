@@ -45,8 +45,8 @@ impl ServedFunction {
         locked(&SERVED).retain(|entry| !Arc::ptr_eq(entry, &self.entry));
     }
 
-    /// Whether a model may still send calls to this address. It may be one of
-    /// another run: functions that are equal have one digest.
+    /// Whether a model may still send calls to this address, also a model of
+    /// another run: equal functions have one digest.
     pub fn is_in_use(&self) -> bool {
         let listed = locked(&SERVED).iter().filter(|entry| Arc::ptr_eq(entry, &self.entry)).count();
         Arc::strong_count(&self.entry) > 1 + listed

@@ -1,5 +1,5 @@
-//! One endpoint of a provider: sends requests and returns typed errors; neither
-//! holds a secret.
+//! One endpoint of a provider: sends requests, and returns answers and errors
+//! without secrets.
 
 mod redact;
 mod settings;
@@ -61,7 +61,7 @@ pub(super) struct Endpoint {
     /// The last announcement of limits. Calls run side by side and the latest
     /// announcement counts, so it belongs to the endpoint and not to a call.
     hints: Mutex<Option<executor::RateHints>>,
-    /// Keeps a function of the program served while this may call it.
+    /// Keeps the program's function served while this may call it.
     _function: Option<functions::FunctionLease>,
 }
 
@@ -132,7 +132,7 @@ impl Endpoint {
         if values > self.max_response / BYTES_PER_VALUE {
             return Err(self.malformed("its JSON has too many values for `max_response_bytes`"));
         }
-        // Its parser refuses what is nested more than 128 deep.
+        // serde_json refuses more than 128 levels of nesting.
         let answer: Value =
             serde_json::from_str(&text).map_err(|error| self.malformed(format!("not JSON: {error}")))?;
         match self.error_in(&answer) {
@@ -160,8 +160,8 @@ impl Endpoint {
         }
     }
 
-    /// An answer in the form in which it may be kept: a gateway may send our headers back. Applied to the JSON and
-    /// to the text in it, because JSON may spell a secret in another way.
+    /// Removes secrets from an answer, because a gateway may send our headers back. Applied to the JSON and to the
+    /// text in it, because JSON may spell a secret in another way.
     pub(super) fn without_secrets(&self, mut text: String) -> String {
         for secret in self.long_secrets() {
             if text.contains(secret) {
@@ -214,7 +214,7 @@ impl Endpoint {
         self.refused(status, &headers, &String::from_utf8_lossy(&body), sent)
     }
 
-    /// The error that an answer with such a status means.
+    /// The error that an answer with this status means.
     pub(super) fn refused(&self, status: StatusCode, headers: &HeaderMap, text: &str, sent: Instant) -> Error {
         self.record_hints(headers, sent);
         if status.is_redirection() {

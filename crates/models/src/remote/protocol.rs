@@ -1,5 +1,5 @@
-//! The protocols of chat models behind endpoints: the statements of each provider's file, and the speaker that sends
-//! requests and reads answers.
+//! The protocols of chat models behind endpoints: what each provider's file states, and the speaker that sends requests
+//! and reads answers.
 
 mod openai;
 mod speaker;

@@ -174,7 +174,7 @@ struct ChatPart {
     context_length: usize,
     /// Dollars per million tokens read and written.
     price: (f64, f64),
-    /// The function of a program that the model is, if it is one.
+    /// The function that stands for the model, if there is one.
     function: Option<FunctionError>,
 }
 

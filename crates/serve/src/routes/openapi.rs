@@ -42,8 +42,8 @@ pub(crate) fn document(routes: &[RouteSpec]) -> Value {
 }
 
 /// Adapts schemas to generators of types. Removes `default: null`, because generators
-/// take a field with a default for a required one, and writes the schema of any value
-/// as `{}`, because openapi-python-client does not know `true`.
+/// treat a field with a default as required, and writes the schema of any value as
+/// `{}`, because openapi-python-client does not know `true`.
 fn adapt_to_generators(value: &mut Value) {
     match value {
         Value::Object(fields) => {

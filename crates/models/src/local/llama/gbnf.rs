@@ -1,9 +1,9 @@
-//! A JSON Schema as a grammar in GBNF, the notation of llama.cpp. The schema was
-//! checked before: what is not here cannot occur.
+//! A JSON Schema as a grammar in GBNF, the notation of llama.cpp. `schema` has
+//! refused all keywords that are not here.
 //!
 //! llama.cpp has this conversion too, in its library `common`. That library
 //! holds everything that llama.cpp's programs share, and takes as long to
-//! compile as the rest of llama.cpp; this conversion is all that was used of it.
+//! compile as the rest of llama.cpp; only its conversion was used.
 //!
 //! Sources: RFC 8259 for the texts, RFC 3339 for dates and times, JSON Schema
 //! 2020-12 for the keywords, `grammars/README.md` of llama.cpp for GBNF.
@@ -70,7 +70,7 @@ impl<'a> Rules<'a> {
         format!("{kind}-{}", self.text.lines().count() + self.names.len())
     }
 
-    /// What a schema admits, as an expression that stands for one thing.
+    /// An expression for what a schema admits: one name or one group.
     fn any(&mut self, schema: &'a Value) -> Result<String, GrammarError> {
         let Some(object) = schema.as_object() else { return Ok("value".to_owned()) };
         if let Some(target) = object.get("$ref").and_then(Value::as_str) {
@@ -174,7 +174,7 @@ impl<'a> Rules<'a> {
             let pair = self.add(&self.fresh("pair"), &pair);
             if *is_required { required.push(pair) } else { optional.push(pair) }
         }
-        // From the last to the first: each says what may follow it.
+        // From last to first: a rule says what may follow its pair.
         let mut rest = match more {
             None => None,
             Some(schema) => {
@@ -263,7 +263,7 @@ fn literal(json: &str) -> String {
     format!("\"{}\"", json.replace('\\', r"\\").replace('"', "\\\""))
 }
 
-/// So many items with commas between them.
+/// `least` to `most` items, with commas.
 fn listed(item: &str, least: i64, most: Option<i64>) -> String {
     let following = |least: i64| match most {
         None if least == 0 => "*".to_owned(),

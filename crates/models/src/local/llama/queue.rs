@@ -1,6 +1,6 @@
 //! The jobs that wait for a thread, and the threads that wait for a job. A
-//! job goes to the waiting thread that already holds most of its prompt. A
-//! thread that gets a job of which another holds more asks that one for a copy.
+//! job goes to the waiting thread that already holds most of its prompt. If
+//! another thread holds more of the prompt, it is asked for a copy.
 
 use super::slots::shared_prefix;
 use crate::locked;
@@ -141,7 +141,7 @@ impl<T, C> JobQueue<T, C> {
             drop(state);
             let made = copy(&prompt);
             state = self.lock();
-            // A thread waits for one copy at a time, so that its loan is found by the thread.
+            // A thread waits for one copy at a time, so its number identifies the loan.
             if let Some(loan) = state.loans.iter_mut().find(|loan| loan.to == to) {
                 loan.copy = Some(made);
             }

@@ -11,12 +11,12 @@ use serde_json::json;
 use std::{collections::BTreeMap, fmt::Display, net::IpAddr, sync::Mutex, time::Duration};
 use tokio::time::Instant;
 
-/// The value of a header that begins like this is the name of a variable.
+/// A header value with this prefix names an environment variable.
 const FROM_ENVIRONMENT: &str = "env:";
 /// Headers whose value is a secret, so that it may not stand in a file.
 const SECRET_HEADERS: [&str; 6] =
     ["authorization", "proxy-authorization", "api-key", "x-api-key", "x-goog-api-key", "cookie"];
-/// The same for parameters of the address: they are shown where the address is.
+/// Secret parameters of the address, which would be shown with it.
 const SECRET_PARAMETERS: [&str; 5] = ["key", "api_key", "api-key", "access_token", "sig"];
 /// Headers of the connection: another `Host` would lead a key past the address
 /// of the settings.
@@ -34,7 +34,7 @@ const CONNECTION_HEADERS: [&str; 10] = [
 ];
 /// In seconds.
 const YEAR: f64 = 365.0 * 86_400.0;
-/// The parameters of an address without any.
+/// No parameters of the address.
 pub(crate) const NO_QUERY: &BTreeMap<String, String> = &BTreeMap::new();
 /// The largest answer if the settings do not say: 16 MiB.
 pub(crate) const MAX_RESPONSE: usize = 16 << 20;
@@ -75,12 +75,12 @@ pub(crate) struct Conventions {
     pub(crate) headers: &'static [(&'static str, &'static str)],
     /// A free request that shows whether the endpoint answers and accepts the key.
     pub(crate) probe: Probe,
-    /// The endpoint of settings without an address; none where an address is needed.
+    /// The endpoint if the settings name no address; `None` if they must.
     pub(crate) default_endpoint: Option<DefaultEndpoint>,
 }
 
-/// The endpoint of settings without an address, with the variables that the
-/// provider's own libraries read.
+/// The default endpoint, with the variables that the provider's own libraries
+/// read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DefaultEndpoint {
     pub(crate) address: &'static str,
@@ -301,7 +301,7 @@ impl EndpointSettings<'_> {
     }
 
     fn duration(&self, name: &str, seconds: f64) -> Result<Duration, Error> {
-        // A time limit of more than a year means none; sums of longer ones overflow.
+        // Time limits are at most a year, because sums of longer ones overflow.
         let duration = Duration::try_from_secs_f64(seconds.min(YEAR)).ok().filter(|duration| !duration.is_zero());
         duration.ok_or_else(|| self.refused(format_args!("`{name}` must be above 0 seconds, not {seconds}")))
     }

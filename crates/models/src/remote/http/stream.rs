@@ -1,9 +1,9 @@
 //! Answers that an endpoint sends piece by piece, as server-sent events.
 //!
-//! A complete answer may take `timeout_seconds`. A streamed answer shows that
-//! it makes progress, so there this is the longest silence before the first
-//! event and between two events; in all the answer may take [`PATIENCE`] times
-//! as long. All its events together may be no larger than a complete answer.
+//! A complete answer may take `timeout_seconds`. In a streamed answer, which
+//! shows its progress, that is the longest silence before the first event and
+//! between two events; the whole answer may take [`PATIENCE`] times as long. All
+//! its events together may be no larger than a complete answer.
 
 use super::{
     Endpoint,

@@ -1,5 +1,5 @@
-//! OpenAI's `/v1/chat/completions`, with the differences of the providers that speak it too. Where an endpoint refuses
-//! a newer part of the protocol by its name, it is asked without.
+//! OpenAI's `/v1/chat/completions`, with the differences of the providers that speak it too. If a refusal names a newer
+//! part of the protocol, the request is repeated without it.
 
 mod chunks;
 mod dialect;

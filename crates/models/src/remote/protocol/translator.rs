@@ -45,7 +45,7 @@ const WITHHELD: [&str; 2] = ["guardrail_intervened", "content_filtered"];
 pub(super) struct Translator {
     client: Client,
     target: ServiceTarget,
-    /// The same for streams.
+    /// For streams.
     stream_target: ServiceTarget,
     /// Whether the instructions ask for schemas: because the provider has no
     /// other way, the settings say so, or the model refused them.
