@@ -117,9 +117,9 @@ impl Ledger {
     }
 }
 
-/// The account of a model in ledgers: models of one provider, name and revision
+/// The id of a model in ledgers: models of one provider, name and revision
 /// have one price, whatever their other settings are.
-pub fn account(identity: &Identity) -> String {
+pub fn ledger_id(identity: &Identity) -> String {
     let key = KeyBuilder::new("account")
         .field("provider", &identity.provider)
         .field("model", &identity.model)
@@ -246,7 +246,7 @@ pub fn add(earlier: &Ledger) {
 /// `usage` may be empty.
 pub(crate) fn record(identity: &Identity, usage: &ModelUsage, began: Instant) {
     let Some(scope) = current() else { return };
-    let (account, usage) = (account(identity), ModelUsage { model: identity.model.clone(), ..usage.clone() });
+    let (account, usage) = (ledger_id(identity), ModelUsage { model: identity.model.clone(), ..usage.clone() });
     let call = TimedCall { began, ended: Instant::now(), seconds: usage.seconds };
     for scope in scope.all() {
         locked(&scope.ledger).add(&account, &usage);
@@ -311,8 +311,8 @@ mod tests {
     #[test]
     fn models_that_differ_in_settings_only_have_one_account() {
         let warm = Identity { parameters: serde_json::json!({ "temperature": 1 }), ..identity("a") };
-        assert_eq!(account(&identity("a")), account(&warm));
-        assert_ne!(account(&identity("a")), account(&identity("b")));
+        assert_eq!(ledger_id(&identity("a")), ledger_id(&warm));
+        assert_ne!(ledger_id(&identity("a")), ledger_id(&identity("b")));
         let usage = ModelUsage { prompt_tokens: 2_000_000, completion_tokens: 500_000, ..ModelUsage::default() };
         assert_eq!(usage.cost_at((0.5, 4.0)), 3.0);
     }

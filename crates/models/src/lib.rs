@@ -26,9 +26,9 @@ pub mod testing;
 pub mod trace;
 
 pub use client::{
-    Allowance, AllowanceRequest, Allowances, AnswerPiece, AnswerPieces, AnswerStream, Budget, BudgetAmount,
-    BudgetReport, Caps, Chat, Client, Embedder, Exchange, LeaseRequest, Lessor, LessorError, Listener, Meter,
-    ModelLimit, ReachedCap, Reranker, Spending, SpentTotals,
+    Allowance, AllowanceRequest, Allowances, AnswerPiece, AnswerStream, Budget, BudgetAmount, BudgetReport, Caps, Chat,
+    Client, Embedder, Exchange, LeaseRequest, Lessor, LessorError, Listener, Meter, ModelLimit, PieceDivider,
+    ReachedCap, Reranker, Spending, SpentTotals,
 };
 pub use cpu::CpuBudget;
 pub use executor::RetryPolicy;

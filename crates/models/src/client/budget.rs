@@ -180,7 +180,7 @@ impl Budget {
     }
 
     /// Records that a call was not made because of a cap.
-    pub(super) fn refused(&self, key: Option<Key>) {
+    pub(super) fn record_refusal(&self, key: Option<Key>) {
         let mut state = self.0.state();
         match key {
             Some(key) => _ = state.refused.insert(key),
@@ -310,7 +310,7 @@ impl Reservation<'_> {
     /// The call was refused because of a rate limit, so it does not count. If
     /// other processes spend the budget too, the call has been reported
     /// already, and counts.
-    pub(super) fn was_refused(&self) {
+    pub(super) fn uncount(&self) {
         if self.budget.0.source.is_none() {
             let mut state = self.budget.0.state();
             state.spent.calls = state.spent.calls.saturating_sub(1);

@@ -115,7 +115,7 @@ impl Caller {
             });
             let joined = flight.joined;
             // The caller that began the call finishes it, also if this future is dropped.
-            let _finishes = (!joined && self.keeps()).then(|| self.client.finishing(key, flight.call()));
+            let _finishes = (!joined && self.keeps()).then(|| self.client.finish_if_cancelled(key, flight.call()));
             let answer = tokio::select! {
                 biased;
                 answer = flight.answer(view.as_deref_mut()) => answer,
@@ -202,7 +202,7 @@ impl Caller {
                 }
                 let is_refusal = |error: &Error| OutcomeKind::Failed(error.class()).is_refusal();
                 if made.as_ref().err().is_some_and(is_refusal) {
-                    reservation.was_refused();
+                    reservation.uncount();
                     inner.meter.add(&self.identity.model, |spending| spending.refused += 1);
                 }
                 // After these errors, the limiter makes no other attempt.
@@ -242,10 +242,10 @@ impl Caller {
                 }
             };
             if let Err(Error::BudgetExhausted { .. }) = &outcome {
-                budget.refused(key);
+                budget.record_refusal(key);
             }
             let made = outcome?;
-            trace::used(span, made.0.usage);
+            trace::record_usage(span, made.0.usage);
             Ok(made)
         })
         .await

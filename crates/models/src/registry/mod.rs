@@ -88,7 +88,7 @@ macro_rules! of_any_kind {
 impl ModelConfig {
     /// The default settings of a model in this process, with this `model`; none for a
     /// library. Whether the model's files are here is checked later.
-    pub fn here(kind: ModelKind, model: &str) -> Option<Self> {
+    pub fn local_default(kind: ModelKind, model: &str) -> Option<Self> {
         let model = model.to_owned();
         Some(match kind {
             ModelKind::Chat => Self::Chat(ChatConfig::Local(local::chat_local::Config { model, ..Default::default() })),

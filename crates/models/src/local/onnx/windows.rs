@@ -8,8 +8,8 @@ use std::{cmp::Reverse, ops::Range};
 /// A window that has no room for the tokens that it must share with the next one.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "its window of {window} tokens leaves {room} beside the {around} that it adds to every text, and windows cannot \
-     share {overlap} of them: lower `overlap`"
+    "a window of {window} tokens has room for {room} of the text (the model adds {around} to every text), so windows \
+     cannot overlap by {overlap}: lower `overlap`"
 )]
 pub(crate) struct WindowTooShort {
     window: usize,

@@ -163,9 +163,7 @@ impl EndpointSettings<'_> {
     /// program is identified by its digest, wherever it is served.
     pub(crate) fn base(&self, cx: &ModelContext) -> Result<String, Error> {
         if self.model.trim().is_empty() {
-            return Err(Error::Config(
-                "`model` is empty: give the name by which the endpoint knows the model".to_owned(),
-            ));
+            return Err(Error::Config("`model` is empty: give the model's name at the endpoint".to_owned()));
         }
         if functions::is_function(self.base_url) {
             return Ok(self.base_url.to_owned());
@@ -189,7 +187,7 @@ impl EndpointSettings<'_> {
     }
 
     /// Reads the secrets and checks everything that can be checked here.
-    pub(crate) fn connect(&self, cx: &ModelContext) -> Result<Endpoint, Error> {
+    pub(crate) fn build_endpoint(&self, cx: &ModelContext) -> Result<Endpoint, Error> {
         let (base, function) = functions::address(self.model, self.base(cx)?)?;
         let timeout = self.duration("timeout_seconds", self.timeout_seconds)?;
         let connect_timeout = self.duration("connect_timeout_seconds", self.connect_timeout_seconds)?;
@@ -214,7 +212,9 @@ impl EndpointSettings<'_> {
             let header = HeaderName::from_bytes(name.as_bytes())
                 .map_err(|_| self.refused(format_args!("`{name}` cannot be the name of a header")))?;
             if CONNECTION_HEADERS.contains(&header.as_str()) {
-                return Err(self.refused(format_args!("the header `{name}` is the connection's own")));
+                return Err(
+                    self.refused(format_args!("the header `{name}` is set by the connection and cannot be set here"))
+                );
             }
             let value = match value.strip_prefix(FROM_ENVIRONMENT) {
                 Some(variable) => self.secret(cx, variable, &mut secrets)?,
@@ -263,7 +263,7 @@ impl EndpointSettings<'_> {
 
     /// Whether the endpoint answers and takes the key.
     pub(crate) async fn ready(&self, cx: &ModelContext) -> Result<(), Error> {
-        let endpoint = self.connect(cx)?;
+        let endpoint = self.build_endpoint(cx)?;
         let started = Instant::now();
         let probe = match self.conventions.probe {
             Probe::Models => endpoint.client.get(endpoint.url("models")),
@@ -278,7 +278,7 @@ impl EndpointSettings<'_> {
         }
         // Not every server lists its models, so any answer shows that it works,
         // except one about the key, the account or the server's own health.
-        match endpoint.refusal(response, started).await {
+        match endpoint.read_refusal(response, started).await {
             error @ (Error::Authentication { .. } | Error::QuotaExhausted { .. }) => Err(error),
             error @ Error::Server { status: 500.., .. } => Err(error),
             _ => Ok(()),
