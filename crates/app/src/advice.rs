@@ -144,7 +144,7 @@ mod tests {
         install_advice();
         for error in [lab::Error::from(not_pulled()), lab::Error::Stage(rag::Error::Model(not_pulled()))] {
             let text = lab::error_chain(&error);
-            assert_eq!(text, "model `minilm` is not here; run `reverie models pull minilm`");
+            assert_eq!(text, "model `minilm` is not on this machine; run `reverie models pull minilm`");
         }
         let text = lab::error_chain(&lab::Error::from(damaged(DamageOutcome::LeftForRun)));
         assert!(

@@ -135,7 +135,7 @@ async fn main() {
             let first = model.chat(&request(0, 1)).await.expect("an answer");
             let computed = first.usage.prompt_tokens - first.usage.cached_tokens;
             prefill = prefill.max(computed as f64 / first.seconds);
-            // The prompt is there now but for its end, which takes as long again.
+            // The prompt is cached now except for its end, which `start` times.
             let start = model.chat(&request(0, 1)).await.expect("an answer");
             let whole = model.chat(&request(0, WRITTEN)).await.expect("an answer");
             decode = decode.max((whole.usage.completion_tokens - 1) as f64 / (whole.seconds - start.seconds));

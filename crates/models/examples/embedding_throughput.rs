@@ -52,8 +52,8 @@ fn main() -> Outcome<()> {
     let file = onnx_file(&cx.directory, &model, identity.parameters["quantization"].as_str())?;
     let texts = texts(n_texts, n_tokens);
 
-    // What a row costs alone is the fair comparison for models that run texts
-    // alone; the others get the batches that ours makes of equal texts.
+    // Models that run texts alone are compared with single rows, the others
+    // with the batches that ours makes of equal texts.
     let alone = identity.parameters["quantization"].as_str().is_some_and(|name| name != "none");
     let rows = if alone { 1 } else { (512 / n_tokens).max(1) };
     let folder = cx.directory.locate(&model, ModelKind::Embedding)?.folder;

@@ -23,7 +23,7 @@ mod texts;
 mod unsaved;
 
 pub use amount::{Allowance, AllowanceRequest, BudgetAmount, Caps, ReachedCap, SpentTotals};
-pub use answer_stream::{AnswerPiece, AnswerPieces, AnswerStream};
+pub use answer_stream::{AnswerPiece, AnswerStream, PieceDivider};
 pub use budget::{Allowances, Budget, BudgetReport};
 pub use chat::Chat;
 pub use handle::{Embedder, Reranker};
@@ -249,7 +249,7 @@ impl Client {
             SharedLimit { name, model: identity.model.clone(), limits, source, limiter }
         });
         limited.restrict(&limits);
-        let limiter = limited.limiter.clone().with_retry(limits.retry(self.retry.clone()));
+        let limiter = limited.limiter.clone().with_retry(limits.retry_policy(self.retry.clone()));
         Caller {
             client: self.clone(),
             kind,
@@ -283,7 +283,7 @@ struct SharedLimit {
     limiter: Limiter,
 }
 
-/// Who applies further settings to a limit.
+/// Where a limit comes from.
 enum LimitSource {
     /// It never changes.
     Fixed,

@@ -117,9 +117,9 @@ impl Ledger {
     }
 }
 
-/// The account of a model in ledgers: models of one provider, name and revision
+/// The id of a model in ledgers: models of one provider, name and revision
 /// have one price, whatever their other settings are.
-pub fn account(identity: &Identity) -> String {
+pub fn ledger_id(identity: &Identity) -> String {
     let key = KeyBuilder::new("account")
         .field("provider", &identity.provider)
         .field("model", &identity.model)
@@ -175,10 +175,9 @@ pub async fn measure<T>(work: impl Future<Output = T>) -> (T, Ledger) {
     (done, ledger)
 }
 
-/// Does work again whose calls were made before: a call whose answers are kept in
-/// the journal is answered by it, and is refused as [`Error::Cancelled`] if it is
-/// not there. So nothing is paid. Models of this process that embed or rerank
-/// compute.
+/// Does work again whose calls were made before. The journal answers the calls
+/// whose answers it keeps, and a missing answer is [`Error::Cancelled`], so nothing
+/// is paid. In-process embedders and rerankers compute again.
 pub async fn replay<T>(work: impl Future<Output = T>) -> T {
     SCOPE.scope(LedgerScope::within(None, true), work).await
 }
@@ -188,11 +187,10 @@ pub(crate) fn replays() -> bool {
     current().is_some_and(|scope| scope.replays)
 }
 
-/// Does work, and measures the seconds that it takes if its calls take as long
-/// as they took when they were made: the work's own time, and the longest chain
-/// of calls each of which began after the one before had ended. So a call that
-/// the journal answers at once counts with the seconds that a user would wait,
-/// and calls that ran at the same time count once.
+/// Does work, and measures its seconds as if each call took as long as when it
+/// was made: the work's own time, and the longest chain of calls that followed
+/// each other. So a call that the journal answers at once counts with the seconds
+/// that a user would wait, and calls that ran at the same time count once.
 pub async fn time<T>(work: impl Future<Output = T>) -> (T, f64) {
     let scope = LedgerScope::within(Some(Mutex::default()), false);
     let began = Instant::now();
@@ -248,7 +246,7 @@ pub fn add(earlier: &Ledger) {
 /// `usage` may be empty.
 pub(crate) fn record(identity: &Identity, usage: &ModelUsage, began: Instant) {
     let Some(scope) = current() else { return };
-    let (account, usage) = (account(identity), ModelUsage { model: identity.model.clone(), ..usage.clone() });
+    let (account, usage) = (ledger_id(identity), ModelUsage { model: identity.model.clone(), ..usage.clone() });
     let call = TimedCall { began, ended: Instant::now(), seconds: usage.seconds };
     for scope in scope.all() {
         locked(&scope.ledger).add(&account, &usage);
@@ -313,8 +311,8 @@ mod tests {
     #[test]
     fn models_that_differ_in_settings_only_have_one_account() {
         let warm = Identity { parameters: serde_json::json!({ "temperature": 1 }), ..identity("a") };
-        assert_eq!(account(&identity("a")), account(&warm));
-        assert_ne!(account(&identity("a")), account(&identity("b")));
+        assert_eq!(ledger_id(&identity("a")), ledger_id(&warm));
+        assert_ne!(ledger_id(&identity("a")), ledger_id(&identity("b")));
         let usage = ModelUsage { prompt_tokens: 2_000_000, completion_tokens: 500_000, ..ModelUsage::default() };
         assert_eq!(usage.cost_at((0.5, 4.0)), 3.0);
     }

@@ -7,8 +7,8 @@
 //!
 //! `model` defines models: the traits, their inputs, outputs and errors.
 //! `remote` calls models behind endpoints, `local` runs models in this process,
-//! `fetch` pulls their files, [`provider`] says what a way to run a model is and
-//! lists them, and `registry` makes models of settings.
+//! `fetch` pulls their files, [`provider`] defines and lists the providers, and
+//! `registry` makes models from settings.
 //! The insides of each module are private: the `use` lines of its `mod.rs` list
 //! what the other modules use.
 
@@ -26,9 +26,9 @@ pub mod testing;
 pub mod trace;
 
 pub use client::{
-    Allowance, AllowanceRequest, Allowances, AnswerPiece, AnswerPieces, AnswerStream, Budget, BudgetAmount,
-    BudgetReport, Caps, Chat, Client, Embedder, Exchange, LeaseRequest, Lessor, LessorError, Listener, Meter,
-    ModelLimit, ReachedCap, Reranker, Spending, SpentTotals,
+    Allowance, AllowanceRequest, Allowances, AnswerPiece, AnswerStream, Budget, BudgetAmount, BudgetReport, Caps, Chat,
+    Client, Embedder, Exchange, LeaseRequest, Lessor, LessorError, Listener, Meter, ModelLimit, PieceDivider,
+    ReachedCap, Reranker, Spending, SpentTotals,
 };
 pub use cpu::CpuBudget;
 pub use executor::RetryPolicy;

@@ -6,8 +6,8 @@ use std::{fmt, sync::Arc};
 
 pub use crate::model::{EndpointLimits, Limits};
 
-/// The list of all providers, passed on to another macro: here it makes the
-/// registries, and in each folder it declares that folder's modules.
+/// The list of all providers, passed on to another macro: in `registry` to make
+/// the registries, in each folder to declare its modules.
 macro_rules! every_provider {
     ($callback:ident $($argument:ident)?) => {
         $callback! {
@@ -94,7 +94,7 @@ pub(crate) trait ModelSettings: Registration {
 
     /// The identity of the model, without the provider's version. Fails if the settings cannot work, or the model's
     /// files are not here.
-    fn describe(&self, cx: &ModelContext) -> Result<Identity, Error>;
+    fn base_identity(&self, cx: &ModelContext) -> Result<Identity, Error>;
 
     /// Makes the model. Fails if the settings cannot work, or something that the model needs is not here.
     fn build(&self, cx: &ModelContext) -> Result<Arc<Self::Model>, Error>;
@@ -117,7 +117,7 @@ pub(crate) trait ModelSettings: Registration {
 
     /// The identity of the model, with the provider's version.
     fn identity(&self, cx: &ModelContext) -> Result<Identity, Error> {
-        Ok(Self::versioned(self.describe(cx)?))
+        Ok(Self::versioned(self.base_identity(cx)?))
     }
 
     /// Adds the provider's version to an identity.

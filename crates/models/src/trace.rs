@@ -6,7 +6,7 @@
 //! What has no name there begins with `reverie.`, except what Phoenix and MLflow
 //! show in their lists: that has OpenInference's names (`openinference.span.kind`,
 //! `input.value`, `output.value`). Texts of questions, passages
-//! and answers are recorded only for a listener of the target [`CONTENT`].
+//! and answers are recorded only if the target [`CONTENT`] is enabled.
 
 use crate::{ChatRequest, ChatResponse, Error, Identity, Usage};
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use tracing::{Instrument, Level, Span, field::Empty, info_span};
 
 /// The target of all spans.
 pub const TARGET: &str = "reverie";
-/// The target that a listener must want for texts to be recorded.
+/// The target that must be enabled for texts to be recorded.
 pub const CONTENT: &str = "reverie::content";
 
 /// Whether texts are recorded.
@@ -24,21 +24,21 @@ pub fn tells_content() -> bool {
 }
 
 /// Makes the headers by which a request names the span that it belongs to.
-pub type Naming = fn(&Span) -> Vec<(&'static str, String)>;
+pub type TraceHeaders = fn(&Span) -> Vec<(&'static str, String)>;
 
-static NAMING: OnceLock<Naming> = OnceLock::new();
+static TRACE_HEADERS: OnceLock<TraceHeaders> = OnceLock::new();
 
 /// From now on requests to providers say to which span they belong, so that the
 /// spans of a provider or of a gateway hang below ours. Only the first call counts.
-pub fn name_spans(naming: Naming) {
-    let _ = NAMING.set(naming);
+pub fn set_trace_headers(headers: TraceHeaders) {
+    let _ = TRACE_HEADERS.set(headers);
 }
 
 /// The headers of a request that is sent within the current span; none without a
 /// subscriber.
 pub(crate) fn headers() -> Vec<(&'static str, String)> {
     let span = Span::current();
-    NAMING.get().filter(|_| !span.is_disabled()).map(|naming| naming(&span)).unwrap_or_default()
+    TRACE_HEADERS.get().filter(|_| !span.is_disabled()).map(|headers| headers(&span)).unwrap_or_default()
 }
 
 /// An error that a span records.
@@ -137,7 +137,7 @@ pub(crate) fn call(kind: &'static str, identity: &Identity) -> Span {
         target: TARGET,
         "call",
         "otel.name" = %format_args!("{operation} {model}"),
-        // A model of this process is no other system.
+        // A call in this process is internal.
         "otel.kind" = if identity.is_remote() { "client" } else { "internal" },
         "otel.status_code" = Empty,
         "otel.status_description" = Empty,
@@ -191,7 +191,7 @@ pub(crate) fn attempt(call: &Span, number: u32) -> Span {
 }
 
 /// Records what a call used.
-pub(crate) fn used(span: &Span, usage: Usage) {
+pub(crate) fn record_usage(span: &Span, usage: Usage) {
     if span.is_disabled() {
         return;
     }
@@ -239,7 +239,7 @@ fn of_call(tell: impl FnOnce(&Span)) {
 }
 
 /// Records which model answered, as the endpoint says.
-pub(crate) fn answered_by(model: Option<&str>) {
+pub(crate) fn record_model(model: Option<&str>) {
     if let Some(model) = model {
         of_call(|span| {
             span.record("gen_ai.response.model", model);
@@ -248,7 +248,7 @@ pub(crate) fn answered_by(model: Option<&str>) {
 }
 
 /// Records what a chat model is asked.
-pub(crate) fn asked(request: &ChatRequest, streams: bool) {
+pub(crate) fn record_request(request: &ChatRequest, streams: bool) {
     of_call(|span| {
         span.record("gen_ai.request.max_tokens", i64::from(request.max_tokens));
         span.record("gen_ai.request.temperature", f64::from(request.temperature));
@@ -263,7 +263,7 @@ pub(crate) fn asked(request: &ChatRequest, streams: bool) {
 }
 
 /// Records what a chat model answered.
-pub(crate) fn answered(response: &ChatResponse) {
+pub(crate) fn record_response(response: &ChatResponse) {
     of_call(|span| {
         let finish = response.finish.name();
         span.record("gen_ai.response.finish_reasons", finish);

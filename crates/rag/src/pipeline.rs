@@ -19,7 +19,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use futures::{FutureExt, Stream, StreamExt, channel::mpsc, future, stream};
-use models::{AnswerPiece, AnswerPieces, Matrix, Message, trace::in_span};
+use models::{AnswerPiece, Matrix, Message, PieceDivider, trace::in_span};
 use search::{ChunkAccess, Search, StageNames, StageStep};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -358,7 +358,7 @@ async fn stream_answer(
     passages: &[Passage],
     on_piece: &(dyn Fn(AnswerPiece) + Send + Sync),
 ) -> Result<Answer, Error> {
-    let pieces = Mutex::new(AnswerPieces::default());
+    let pieces = Mutex::new(PieceDivider::default());
     let pieces = || pieces.lock().unwrap_or_else(PoisonError::into_inner);
     let on_text = |text: &str| pieces().grow(text).into_iter().for_each(on_piece);
     let answer = generator.generate_streaming(question, passages, Some(&on_text)).await?;

@@ -270,7 +270,7 @@ pub async fn run(cx: &CommandContext, arguments: ServeArguments) -> Result<u8, C
     let service = HttpService::new(served, settings)
         .with_fallback(fallback)
         .with_candidate(candidate, arguments.candidate_share, arguments.shadow)
-        .with_swaps(opener, Arc::new(move |event: &serde_json::Value| auditing.record(event)))
+        .with_admin(opener, Arc::new(move |event: &serde_json::Value| auditing.record(event)))
         .with_feedback(feedback);
     // Sending the last spans takes time too.
     let after = if traces.is_some() { 10 } else { 5 };

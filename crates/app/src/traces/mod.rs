@@ -148,7 +148,7 @@ impl Traces {
         let wanted = FilterFn::new(wanted).with_max_level_hint(LevelFilter::INFO);
         let listener = Registry::default().with(layer).with(wanted);
         tracing::subscriber::set_global_default(listener).map_err(TraceError::Listener)?;
-        models::trace::name_spans(trace_headers);
+        models::trace::set_trace_headers(trace_headers);
         Ok(Self { provider, spans, warn })
     }
 

@@ -120,7 +120,7 @@ async fn opened(workspace: &Workspace, part: Option<(Part, Arc<Wires>)>) -> Serv
     let (cache, scratch) = (workspace.file("cache"), workspace.file("scratch"));
     match part {
         Some((part, others)) => {
-            ServedPipeline::part_of_bundle(&bundle, setup, &cache, &scratch, part, others).await.unwrap()
+            ServedPipeline::open_bundle_part(&bundle, setup, &cache, &scratch, part, others).await.unwrap()
         }
         None => ServedPipeline::open_bundle(&bundle, setup, &cache, &scratch).await.unwrap(),
     }

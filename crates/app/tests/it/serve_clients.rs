@@ -267,7 +267,7 @@ async fn tools_of_mcp_have_whole_addresses_and_refusals_have_words() {
     let (status, unknown) =
         told(post(&service, &call("search", json!({ "query": "a", "top_k": 1 })), None).await).await;
     assert_eq!((status, &unknown["error"]["code"]), (200, &json!(-32602)), "{unknown}");
-    assert!(unknown["error"]["message"].as_str().unwrap().contains("no `top_k`"), "{unknown}");
+    assert!(unknown["error"]["message"].as_str().unwrap().contains("`top_k` is unknown"), "{unknown}");
     let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "resources/list", "params": {} });
     let (_, unknown) = told(post(&service, &list, None).await).await;
     let message = unknown["error"]["message"].as_str().unwrap();

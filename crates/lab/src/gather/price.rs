@@ -142,7 +142,7 @@ async fn of_answers(
             seconds: answer.seconds,
             ..ModelUsage::default()
         };
-        used.all.add(&ledger::account(identity), &usage);
+        used.all.add(&ledger::ledger_id(identity), &usage);
     }
     Ok(Some(used))
 }
@@ -155,7 +155,7 @@ fn prices(execution: &Execution, prepared: &PreparedRun, trial: &Trial) -> BTree
         prepared.sources.identities.iter().partition(|(name, _)| own.contains(name.as_str()));
     let price = |(name, identity): (&String, &models::Identity)| {
         let config = execution.experiment.models.get(name)?;
-        Some((ledger::account(identity), config.prices()?))
+        Some((ledger::ledger_id(identity), config.prices()?))
     };
     others.into_iter().chain(own).filter_map(price).collect()
 }
@@ -176,7 +176,7 @@ fn unpriced(
     let own: Vec<&str> = trial.models().collect();
     let name = |account: &str, used: &ModelUsage| {
         let identities = prepared.sources.identities.iter();
-        let names = identities.filter(|(_, identity)| ledger::account(identity) == account).map(|(name, _)| name);
+        let names = identities.filter(|(_, identity)| ledger::ledger_id(identity) == account).map(|(name, _)| name);
         // Several models of the experiment may share an account.
         let name = names.min_by_key(|name| !own.contains(&name.as_str()));
         name.unwrap_or(&used.model).clone()

@@ -77,7 +77,7 @@ impl ChatModel for ChatElsewhere {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, Error> {
         self.stream_chat(request, &|_| {}, &|| {}).await
     }
-    async fn chat_beginning_anew(
+    async fn chat_with_restarts(
         &self,
         request: &ChatRequest,
         on_piece: &OnPiece,

@@ -131,8 +131,27 @@ impl Scorer {
         self.spec.evaluate.metrics.iter().map(describe).collect()
     }
 
-    /// An answer's scores by the judged metrics, or by all others.
-    pub async fn score(
+    /// An answer's scores by the judged metrics.
+    pub async fn score_judged(
+        &self,
+        question: &Question,
+        passages: &[Passage],
+        answer: &Answer,
+    ) -> BTreeMap<String, Scored> {
+        self.score_where(true, question, passages, answer).await
+    }
+
+    /// An answer's scores by the metrics without a judge.
+    pub async fn score_computed(
+        &self,
+        question: &Question,
+        passages: &[Passage],
+        answer: &Answer,
+    ) -> BTreeMap<String, Scored> {
+        self.score_where(false, question, passages, answer).await
+    }
+
+    async fn score_where(
         &self,
         judged: bool,
         question: &Question,
@@ -248,10 +267,10 @@ mod tests {
         let scorer = of_service(EVALUATE, &["context_tokens"], None).await.unwrap();
         let question = Question { question: "Why?".to_owned(), ..Question::default() };
         let (passages, answer) = ([Passage::of_text("a".to_owned(), "one two".to_owned())], Answer::default());
-        assert!(scorer.score(true, &question, &passages, &answer).await.is_empty(), "no metric is judged");
-        let computed = scorer.score(false, &question, &passages, &answer).await;
+        assert!(scorer.score_judged(&question, &passages, &answer).await.is_empty(), "no metric is judged");
+        let computed = scorer.score_computed(&question, &passages, &answer).await;
         assert_eq!(computed.keys().collect::<Vec<_>>(), ["context_tokens"]);
-        let nothing = scorer.score(false, &question, &[], &answer).await;
+        let nothing = scorer.score_computed(&question, &[], &answer).await;
         let value = |scores: &BTreeMap<String, Scored>| scores["context_tokens"].score.value().unwrap();
         assert!(value(&nothing) < value(&computed), "{nothing:?} {computed:?}");
     }

@@ -117,7 +117,7 @@ fn add_catalogue_models<'a>(
 ) {
     for (name, kind) in named {
         if !models.contains_key(name) && Catalogue::embedded().find(name).is_some_and(|entry| entry.kind == kind) {
-            models.insert(name.to_owned(), ModelConfig::here(kind, name));
+            models.insert(name.to_owned(), ModelConfig::local_default(kind, name));
         }
     }
 }
@@ -239,7 +239,7 @@ mod tests {
         assert!(matches!(own.models["all-minilm-l6-v2"].kind(), ModelKind::Embedding));
         assert_ne!(
             Some(own.models["all-minilm-l6-v2"].clone()),
-            ModelConfig::here(ModelKind::Embedding, "all-minilm-l6-v2")
+            ModelConfig::local_default(ModelKind::Embedding, "all-minilm-l6-v2")
         );
     }
 

@@ -104,7 +104,7 @@ impl ScoringSpec {
             (choice.embedder.as_slice(), ModelKind::Embedding, words.embedder),
         ] {
             for name in names {
-                models.entry(name.clone()).or_insert_with(|| ModelConfig::here(kind, name));
+                models.entry(name.clone()).or_insert_with(|| ModelConfig::local_default(kind, name));
                 references.push(((name.clone(), 0), kind, setting));
             }
         }

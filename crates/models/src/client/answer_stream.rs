@@ -23,11 +23,11 @@ pub enum AnswerPiece {
 /// since the last [`AnswerPiece::Restart`] are always the beginning of the text, and
 /// in the end the whole text.
 #[derive(Debug, Clone, Default)]
-pub struct AnswerPieces {
+pub struct PieceDivider {
     shown: String,
 }
 
-impl AnswerPieces {
+impl PieceDivider {
     /// The pieces that are new in the text so far. A text that begins as before
     /// but is shorter, as after a failed attempt, may still catch up: it gives
     /// no piece.
@@ -60,8 +60,8 @@ impl AnswerPieces {
 /// same answer.
 ///
 /// Together, the pieces since the last [`AnswerPiece::Restart`] are the text of the
-/// response. If an attempt fails after a part of it was shown, the next attempt
-/// continues that part if it repeats it, and otherwise restarts. When the
+/// response. If an attempt fails after text was shown, the next attempt
+/// continues it if its text begins the same, and otherwise restarts. When the
 /// stream ends, the answer is in the journal. An answer from the journal is one
 /// piece. An error is the last item.
 #[must_use = "an answer is made only as it is read"]
@@ -80,7 +80,7 @@ impl AnswerStream {
         Fut: Future<Output = Result<ChatResponse, Error>> + Send + 'static,
     {
         let (sender, pieces) = mpsc::unbounded_channel();
-        let view = DraftView { draft: AnswerDraft::default(), pieces: AnswerPieces::default(), sender };
+        let view = DraftView { draft: AnswerDraft::default(), pieces: PieceDivider::default(), sender };
         Self { work: Some(Box::pin(work(view))), outcome: None, pieces, gave_error: false }
     }
 
@@ -129,7 +129,7 @@ impl fmt::Debug for AnswerStream {
 pub(super) struct DraftView {
     /// Written by the call, if the owner of this view begins it.
     pub(super) draft: AnswerDraft,
-    pieces: AnswerPieces,
+    pieces: PieceDivider,
     sender: mpsc::UnboundedSender<AnswerPiece>,
 }
 
@@ -146,7 +146,7 @@ impl DraftView {
 
     fn send(&self, pieces: Vec<AnswerPiece>) {
         for piece in pieces {
-            // The reader drives this work, so it fails only if there is none.
+            // Sending fails only without a reader, who would drive this work.
             let _ = self.sender.send(piece);
         }
     }
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_text_that_grows_is_given_once() {
-        let mut pieces = AnswerPieces::default();
+        let mut pieces = PieceDivider::default();
         assert_eq!(pieces.grow(""), []);
         assert_eq!(pieces.grow("Hé"), [text("Hé")]);
         assert_eq!(pieces.grow("Hé"), []);
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_text_that_begins_again_is_continued_where_it_is_the_same() {
-        let mut pieces = AnswerPieces::default();
+        let mut pieces = PieceDivider::default();
         pieces.grow("one two");
         assert_eq!(pieces.grow("one"), []);
         assert_eq!(pieces.grow("one two three"), [text(" three")]);
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_text_that_becomes_another_is_given_from_its_beginning() {
-        let mut pieces = AnswerPieces::default();
+        let mut pieces = PieceDivider::default();
         pieces.grow("one two");
         assert_eq!(pieces.grow("one d"), [AnswerPiece::Restart, text("one d")]);
         assert_eq!(pieces.end("one"), [AnswerPiece::Restart, text("one")], "a whole text that is shorter is another");

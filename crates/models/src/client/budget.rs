@@ -7,8 +7,8 @@
 //! calls in flight that cost more than they reserved, and by no more than these
 //! calls cost.
 //!
-//! Near a cap, a call waits for the calls in flight if it would fit after they
-//! turned out cheap. It keeps its slot while it waits: each call with a
+//! Near a cap, a call waits for the calls in flight if it may fit after they
+//! have ended. It keeps its slot while it waits: each call with a
 //! reservation has a slot of its own, so no two calls wait for each other. A
 //! call that can no longer fit fails at once. A cheaper call may still pass.
 //!
@@ -180,7 +180,7 @@ impl Budget {
     }
 
     /// Records that a call was not made because of a cap.
-    pub(super) fn refused(&self, key: Option<Key>) {
+    pub(super) fn record_refusal(&self, key: Option<Key>) {
         let mut state = self.0.state();
         match key {
             Some(key) => _ = state.refused.insert(key),
@@ -310,7 +310,7 @@ impl Reservation<'_> {
     /// The call was refused because of a rate limit, so it does not count. If
     /// other processes spend the budget too, the call has been reported
     /// already, and counts.
-    pub(super) fn was_refused(&self) {
+    pub(super) fn uncount(&self) {
         if self.budget.0.source.is_none() {
             let mut state = self.budget.0.state();
             state.spent.calls = state.spent.calls.saturating_sub(1);
@@ -325,9 +325,8 @@ impl Reservation<'_> {
         state.spent = state.spent.plus(cost);
         state.paid_calls += u64::from(cost.picodollars > 0);
         state.reserved = state.reserved.minus(std::mem::take(&mut self.amount));
-        // Local variables are dropped before arguments: when the reservation is
-        // dropped, the lock is free; it gives back nothing and wakes the
-        // waiting calls.
+        // Local variables are dropped before arguments, so the lock is free when
+        // the reservation is dropped, which only wakes the waiting calls.
     }
 }
 

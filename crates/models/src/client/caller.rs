@@ -28,9 +28,9 @@ use tracing::{Instrument, Span};
 
 /// Raise this when the stored form of an answer changes.
 const ANSWER_VERSION: u32 = 1;
-/// How often a call asks an authority over a budget that does not answer, and
-/// how long before the call is given up. An authority that was lost is back
-/// within seconds, and answers that were paid are kept in any case.
+/// The pause before a budget's authority that does not answer is asked again, and
+/// the time after which the call is given up. A lost authority is back within
+/// seconds, and paid answers are kept in any case.
 const ASK_AUTHORITY: Duration = Duration::from_secs(1);
 const AUTHORITY_AWAY: Duration = Duration::from_secs(120);
 
@@ -115,7 +115,7 @@ impl Caller {
             });
             let joined = flight.joined;
             // The caller that began the call finishes it, also if this future is dropped.
-            let _finishes = (!joined && self.keeps()).then(|| self.client.finishing(key, flight.call()));
+            let _finishes = (!joined && self.keeps()).then(|| self.client.finish_if_cancelled(key, flight.call()));
             let answer = tokio::select! {
                 biased;
                 answer = flight.answer(view.as_deref_mut()) => answer,
@@ -177,7 +177,7 @@ impl Caller {
         trace::in_span(span.clone(), async {
             let Client { inner, budget, cancel, call, .. } = &self.client;
             inner.may_begin(key.is_some() && self.is_remote()).await?;
-            // Calls that are measured after the work are neither paid nor counted.
+            // Calls of a replay are neither paid nor counted.
             let (replays, unlimited) = (ledger::replays(), Budget::default());
             let budget = if replays { &unlimited } else { budget };
             let needed = budget.needs_estimates() || self.is_remote();
@@ -202,7 +202,7 @@ impl Caller {
                 }
                 let is_refusal = |error: &Error| OutcomeKind::Failed(error.class()).is_refusal();
                 if made.as_ref().err().is_some_and(is_refusal) {
-                    reservation.was_refused();
+                    reservation.uncount();
                     inner.meter.add(&self.identity.model, |spending| spending.refused += 1);
                 }
                 // After these errors, the limiter makes no other attempt.
@@ -242,10 +242,10 @@ impl Caller {
                 }
             };
             if let Err(Error::BudgetExhausted { .. }) = &outcome {
-                budget.refused(key);
+                budget.record_refusal(key);
             }
             let made = outcome?;
-            trace::used(span, made.0.usage);
+            trace::record_usage(span, made.0.usage);
             Ok(made)
         })
         .await

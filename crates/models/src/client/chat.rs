@@ -109,15 +109,15 @@ impl Chat {
     async fn answer(&self, request: &ChatRequest, view: Option<&mut DraftView>) -> Result<ChatResponse, Error> {
         let mut first = self.call(request, view).await?;
         let Err(reason) = structured::accept(request, &mut first) else { return Ok(first) };
-        let mismatch = |reason: &ReplyError, reply: &ChatResponse| match self.model.function() {
-            Some(function) => structured::returned(function, request, reason, &reply.text),
+        let mismatch = |reason: &ReplyError, reply: &ChatResponse| match self.model.function_error() {
+            Some(function) => structured::function_mismatch(function, request, reason, &reply.text),
             None => structured::mismatch(&self.identity().model, reason, &reply.text),
         };
         // A model of this process is held to the schema, so its reply was cut off.
         if !self.caller.is_remote() {
             return Err(mismatch(&reason, &first));
         }
-        let again = structured::once_more(request, &first.text, &reason);
+        let again = structured::correction_request(request, &first.text, &reason);
         let mut second = match self.call(&again, None).await {
             // Both replies together do not fit the context: the error is about the first.
             Err(Error::ContextTooLong { .. }) => return Err(mismatch(&reason, &first)),
@@ -149,15 +149,15 @@ impl Chat {
             let (model, request) = (model.clone(), request.clone());
             let attempt = draft.as_ref().map(|draft| draft.attempt());
             async move {
-                trace::asked(&request, attempt.is_some());
+                trace::record_request(&request, attempt.is_some());
                 let response = match &attempt {
                     Some(attempt) => {
                         let on_piece = record_first_piece(attempt.on_piece());
-                        model.chat_beginning_anew(&request, &on_piece, &attempt.on_restart()).await?
+                        model.chat_with_restarts(&request, &on_piece, &attempt.on_restart()).await?
                     }
                     None => model.chat(&request).await?,
                 };
-                trace::answered(&response);
+                trace::record_response(&response);
                 let (input, output) = model.price();
                 let usage = response.usage;
                 let cost_usd = (usage.prompt_tokens as f64 * input + usage.completion_tokens as f64 * output) / 1e6;

@@ -76,14 +76,14 @@ pub(super) async fn until_cancelled<T>(
 }
 
 /// A call that is handed on when its caller is cancelled.
-pub(super) struct Finishing {
+pub(super) struct FinishGuard {
     key: Key,
     call: Shared<CallFuture>,
     cancel: CancellationToken,
     tasks: TaskTracker,
 }
 
-impl Drop for Finishing {
+impl Drop for FinishGuard {
     fn drop(&mut self) {
         if !self.cancel.is_cancelled() || self.call.peek().is_some() {
             return;
@@ -100,9 +100,9 @@ impl Drop for Finishing {
 }
 
 impl Client {
-    /// Returns a guard; if it is dropped after a cancellation, the call runs on without a caller.
-    pub(super) fn finishing(&self, key: Key, call: Shared<CallFuture>) -> Finishing {
-        Finishing { key, call, cancel: self.cancel.clone(), tasks: self.inner.finishing.clone() }
+    /// If the guard is dropped after a cancellation, the call runs on without a caller.
+    pub(super) fn finish_if_cancelled(&self, key: Key, call: Shared<CallFuture>) -> FinishGuard {
+        FinishGuard { key, call, cancel: self.cancel.clone(), tasks: self.inner.finishing.clone() }
     }
 
     /// How many cancelled calls run on because they are paid.

@@ -80,8 +80,8 @@ impl Embedder {
         self.model.batch_size()
     }
 
-    /// How many tokens each text has, also beyond [`Self::max_tokens`]; none of a
-    /// model whose tokenizer is not here.
+    /// How many tokens each text has, also beyond [`Self::max_tokens`]; `None` if
+    /// the tokenizer is not here.
     ///
     /// # Errors
     /// If a text has no tokens.
@@ -115,7 +115,7 @@ impl Embedder {
     }
 
     async fn embed_different(&self, texts: &[String], kind: InputKind) -> Result<Matrix, Error> {
-        // A single text is looked up by its call; vectors of a model of this process are no answers of calls.
+        // A single text is looked up as a call; vectors of an in-process model are not in the journal.
         match self.caller.is_remote() && self.caller.client.inner.journal.is_some() && texts.len() > 1 {
             true => self.embed_missing(texts, kind).await,
             false => self.embed_all(texts, kind).await,
@@ -151,7 +151,7 @@ impl Embedder {
                 used += &StoredAnswer::from(entry).used;
             }
             if found > 0 {
-                // As many calls as these texts take, each as long as theirs were on average.
+                // The calls for so many texts, each with the mean seconds of these entries.
                 used.calls = usize::div_ceil(found, self.batch_size().max(1)) as u64;
                 used.seconds *= used.calls as f64 / found as f64;
                 ledger::record(self.identity(), &used, began);

@@ -20,7 +20,7 @@ pub struct Spending {
     pub prompt_tokens: u64,
     /// Tokens written.
     pub completion_tokens: u64,
-    /// Tokens among these that belong to a prefix which was already computed.
+    /// Prompt tokens that belong to a prefix which was already computed.
     pub cached_tokens: u64,
     /// In US dollars, by the configured prices.
     pub cost_usd: f64,

@@ -30,7 +30,7 @@ pub(super) enum ReplyError {
     Ambiguous,
     #[error(transparent)]
     Mismatch(#[from] schema::Mismatch),
-    #[error("{cause} (it met its limit of {max_tokens} tokens)")]
+    #[error("{cause} (it was cut at {max_tokens} tokens)")]
     CutOff { max_tokens: u32, cause: Box<ReplyError> },
 }
 
@@ -49,7 +49,7 @@ pub(super) fn accept(request: &ChatRequest, response: &mut ChatResponse) -> Resu
 }
 
 /// The request that repeats the question, with the reason why the first reply did not match.
-pub(super) fn once_more(request: &ChatRequest, reply: &str, reason: &ReplyError) -> ChatRequest {
+pub(super) fn correction_request(request: &ChatRequest, reply: &str, reason: &ReplyError) -> ChatRequest {
     let mut request = request.clone();
     // Some endpoints refuse a message without content.
     if !reply.trim().is_empty() {
@@ -67,12 +67,17 @@ pub(super) fn mismatch(model: &str, reason: &ReplyError, reply: &str) -> Error {
 
 /// The error for a user's function that stands for a model and returned something unusable.
 /// It says what the function must return, because its author can fix it.
-pub(super) fn returned(function: FunctionError, request: &ChatRequest, reason: &ReplyError, reply: &str) -> Error {
+pub(super) fn function_mismatch(
+    function: FunctionError,
+    request: &ChatRequest,
+    reason: &ReplyError,
+    reply: &str,
+) -> Error {
     let wanted = request.schema.as_ref().map(Value::to_string).unwrap_or_default();
     let reason = reason.to_string();
     let (reason, reply) = (visible(&reason), on_one_line(reply, SHOWN));
     let message = format!(
-        "what it returned is not what it was asked for: {reason}; it must return JSON, as a text or as a dictionary, \
+        "its return value does not match the schema: {reason}; it must return JSON, as a text or as a dictionary, \
          that matches the schema {wanted}; it returned: {reply}"
     );
     Error::Function(Box::new(FunctionError { message, ..function }))
@@ -109,7 +114,7 @@ fn value<'a>(wanted: &Value, reply: &'a str) -> Result<Cow<'a, str>, ReplyError>
                 }
             }
             Some(Err(error)) if error.is_eof() => return Err(ReplyError::BreaksOff),
-            // A deeper value would be read again from every bracket.
+            // Else the value would be read again from every bracket.
             Some(Err(error)) if error.to_string().starts_with("recursion limit") => {
                 return Err(ReplyError::TooDeep);
             }
@@ -189,16 +194,19 @@ mod tests {
         };
         assert_eq!(accepted("12", Finish::Length), Ok("12".to_owned()));
         let reason = accepted("-", Finish::Length).expect_err("no number");
-        assert!(reason.ends_with("(it met its limit of 7 tokens)"), "{reason}");
+        assert!(reason.ends_with("(it was cut at 7 tokens)"), "{reason}");
     }
 
     #[test]
     fn asking_again_shows_the_reply_the_reason_and_the_schema() {
         let request = ChatRequest { schema: Some(json!({ "type": "integer" })), ..ChatRequest::new(Vec::new(), 7) };
-        let again = once_more(&request, "one", &ReplyError::BreaksOff);
+        let again = correction_request(&request, "one", &ReplyError::BreaksOff);
         assert_eq!(again.messages[0], Message::assistant("one"));
         let asked = &again.messages[1].content;
         assert!(asked.contains("its JSON breaks off") && asked.contains(r#"{"type":"integer"}"#), "{asked}");
-        assert_eq!((once_more(&request, " ", &ReplyError::Empty).messages.len(), again.schema), (1, request.schema));
+        assert_eq!(
+            (correction_request(&request, " ", &ReplyError::Empty).messages.len(), again.schema),
+            (1, request.schema)
+        );
     }
 }

@@ -22,7 +22,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 /// How long an ending program waits for space on a full disk, and how often it looks.
 const WAIT: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(250);
-/// How often calls after the failure check at most whether there is space again.
+/// The shortest time between two checks for space after a failure.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Why no call begins, and the answers that are held.
@@ -31,7 +31,7 @@ pub(super) struct UnsavedAnswers {
     state: Mutex<UnsavedState>,
     /// Whether no call may begin.
     stopped: watch::Sender<bool>,
-    /// Set once there was space before the first payment.
+    /// Set once space is reserved for the first payment.
     checked: OnceCell<()>,
 }
 

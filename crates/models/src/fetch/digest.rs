@@ -49,7 +49,7 @@ impl Digests {
     }
 
     /// Stores a digest that was just computed elsewhere.
-    pub(super) fn know(&self, path: &Path, sha256: &str) {
+    pub(super) fn store_digest(&self, path: &Path, sha256: &str) {
         if let Ok(absolute) = std::path::absolute(path)
             && let Ok(state) = state(&absolute)
         {

@@ -21,7 +21,7 @@ pub struct ModelDirectory {
 /// A model's files, all of them here.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelFiles {
-    /// The name it was asked for by.
+    /// The requested name.
     pub name: String,
     /// The folder that holds the files.
     pub folder: PathBuf,

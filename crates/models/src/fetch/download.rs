@@ -38,7 +38,7 @@ pub(super) struct DownloadRequest<'a> {
     pub(super) sha256: Option<&'a str>,
 }
 
-/// A page of an index or an interface.
+/// A page of an index or an API.
 #[derive(Debug)]
 pub(super) struct WebPage {
     /// Its address after all redirects; relative links start from here.
@@ -253,7 +253,7 @@ pub(super) async fn digest(path: &Path) -> Result<String, FetchError> {
     blocking(move || sha256_of(&owned).map_err(|error| FetchError::file(&owned, &error))).await
 }
 
-/// Does work that takes long outside the threads that wait for the network.
+/// Runs slow work outside the threads that wait for the network.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, FetchError> + Send + 'static,
 ) -> Result<T, FetchError> {

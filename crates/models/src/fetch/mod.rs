@@ -71,7 +71,7 @@ impl std::fmt::Debug for PullOptions {
 pub enum PullEvent {
     /// The file is here already, and correct.
     Present { file: String },
-    /// A source is tried, from which so many bytes are to be downloaded; `source` is in words.
+    /// A source is tried. `bytes` is the size of the download; `source` is in words.
     Started { file: String, bytes: u64, source: String },
     /// So many bytes arrived; bytes of an earlier try count too.
     Progress { file: String, done: u64, total: u64 },
@@ -136,7 +136,7 @@ impl Pull<'_> {
         create_folder(&folder).map_err(not_here)?;
         for file in &files {
             let target = folder.join(&file.name);
-            if !self.is_present(file, &target).await.map_err(not_here)? {
+            if !self.use_present(file, &target).await.map_err(not_here)? {
                 self.file(file, &target).await.map_err(not_here)?;
             }
         }
@@ -151,8 +151,8 @@ impl Pull<'_> {
         self.directory.locate_entry(entry)
     }
 
-    /// Whether the file is here, or could be copied from another entry.
-    async fn is_present(&self, file: &CatalogueFile, target: &Path) -> Result<bool, FetchError> {
+    /// Uses the file if it is here, or copies it from another entry. False if neither has it.
+    async fn use_present(&self, file: &CatalogueFile, target: &Path) -> Result<bool, FetchError> {
         if target.is_file() && self.digest(target).await? == file.sha256 {
             (self.on_event)(PullEvent::Present { file: file.name.clone() });
             return Ok(true);
@@ -285,7 +285,7 @@ impl Pull<'_> {
             create_folder(folder)?;
         }
         std::fs::rename(part, target).map_err(|error| FetchError::file(target, &error))?;
-        self.directory.digests().know(target, sha256);
+        self.directory.digests().store_digest(target, sha256);
         (self.on_event)(PullEvent::Verified { file: name.to_owned() });
         Ok(())
     }

@@ -46,7 +46,7 @@ impl PackageIndex {
     pub(super) async fn address_of(&self, downloader: &Downloader, wheel: &Wheel) -> Result<String, FetchError> {
         let page = downloader.page(&format!("{}/{}/", self.0, normalized(&wheel.package)), ACCEPT, None).await?;
         let listing: SimplePage = serde_json::from_str(&page.body).map_err(|error| {
-            FetchError::new(format_args!("the package index sent no JSON as PEP 691 has it: {error}"))
+            FetchError::new(format_args!("the package index did not answer with JSON in the form of PEP 691: {error}"))
         })?;
         let link = listing.files.into_iter().find(|file| file.filename == wheel.wheel).map(|file| file.url);
         let link = link.ok_or_else(|| FetchError::new(format_args!("the package index has no {}", wheel.wheel)))?;
@@ -55,7 +55,7 @@ impl PackageIndex {
     }
 }
 
-/// Asks pip, because it reads files and variables.
+/// Asks pip, which reads its files and variables.
 fn ask_pip(python: &Path) -> Result<PackageIndex, FetchError> {
     let run = |arguments: &[&str]| {
         let output = Command::new(python).args(["-m", "pip"]).args(arguments).stdin(Stdio::null()).output();

@@ -96,7 +96,7 @@ impl Config {
 impl ModelSettings for Config {
     type Model = dyn ChatModel;
 
-    fn describe(&self, cx: &ModelContext) -> Result<Identity, Error> {
+    fn base_identity(&self, cx: &ModelContext) -> Result<Identity, Error> {
         Ok(self.resolve(cx)?.1)
     }
 

@@ -120,7 +120,7 @@ impl Config {
 impl ModelSettings for Config {
     type Model = dyn EmbeddingModel;
 
-    fn describe(&self, cx: &ModelContext) -> Result<Identity, Error> {
+    fn base_identity(&self, cx: &ModelContext) -> Result<Identity, Error> {
         Ok(self.identity_of(&self.locate(cx)?))
     }
 
@@ -250,7 +250,7 @@ impl EmbeddingModel for OnnxEmbedder {
         let stretches = Arc::new(stretches);
         let sums = self.model.run(&tokens, move |batch, output| stretch_sums(batch, output, &stretches)).await?;
         let mut sums: Vec<(usize, usize, Vec<f32>)> = sums.into_iter().flatten().collect();
-        // Windows end in any order, but what is added in another order is rounded otherwise.
+        // Windows end in any order, and sums in another order are rounded differently.
         sums.sort_by_key(|(window, part, _)| (*window, *part));
         let mut vectors: Vec<Option<Vec<f32>>> = vec![None; n_parts];
         for (_, part, sum) in sums {
@@ -297,8 +297,8 @@ fn token_rows(batch: &TokenBatch, output: &BatchOutput<'_>) -> Result<Vec<(usize
     Ok(rows.collect())
 }
 
-/// The sum of the vectors of each stretch of tokens that is wanted of these
-/// windows, with the places of window and part.
+/// The sum of the token vectors of each stretch in these windows, with the
+/// indexes of its window and part.
 fn stretch_sums(
     batch: &TokenBatch,
     output: &BatchOutput<'_>,

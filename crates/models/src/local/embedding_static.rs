@@ -65,7 +65,7 @@ impl Config {
 impl ModelSettings for Config {
     type Model = dyn EmbeddingModel;
 
-    fn describe(&self, cx: &ModelContext) -> Result<Identity, Error> {
+    fn base_identity(&self, cx: &ModelContext) -> Result<Identity, Error> {
         Ok(self.identity_of(&self.locate(cx)?.0))
     }
 

@@ -68,7 +68,7 @@ impl Config {
 impl ModelSettings for Config {
     type Model = dyn RerankModel;
 
-    fn describe(&self, cx: &ModelContext) -> Result<Identity, Error> {
+    fn base_identity(&self, cx: &ModelContext) -> Result<Identity, Error> {
         Ok(self.locate(cx)?.identity([("sigmoid", self.sigmoid.into())]))
     }
 

@@ -152,7 +152,7 @@ pub trait ChatModel: Model {
     }
     /// The function of this program that stands for the model, as an error without a
     /// message; none for every other model.
-    fn function(&self) -> Option<FunctionError> {
+    fn function_error(&self) -> Option<FunctionError> {
         None
     }
     /// A lock for callers whose calls share a long beginning, held by one caller at a time: a model
@@ -172,7 +172,7 @@ pub trait ChatModel: Model {
     /// [`ChatModel::chat_streaming`] of a model in another process, which may
     /// restart its answer: the pieces before a call of `on_restart` are void. No other
     /// model does that.
-    async fn chat_beginning_anew(
+    async fn chat_with_restarts(
         &self,
         request: &ChatRequest,
         on_piece: &OnPiece,

@@ -27,9 +27,9 @@ pub trait EmbeddingModel: Model {
     fn batch_size(&self) -> usize {
         usize::MAX
     }
-    /// How many tokens each text has, special ones and what is put before it
-    /// included, also beyond [`EmbeddingModel::max_tokens`]. None of a model
-    /// whose tokenizer is not here.
+    /// How many tokens each text has, special tokens and prefix included, also
+    /// beyond [`EmbeddingModel::max_tokens`]. `None` if the model's tokenizer is
+    /// not here.
     async fn count_tokens(&self, _texts: &[String], _kind: InputKind) -> Result<Option<Vec<usize>>, Error> {
         Ok(None)
     }

@@ -20,7 +20,7 @@ pub enum Error {
     #[error("{0}")]
     Config(String),
     /// A model, a library, or one of its files is missing here.
-    #[error("model `{model}` is not here{absence}")]
+    #[error("model `{model}` is not on this machine{absence}")]
     NotHere { model: String, absence: Absence },
     /// A pulled file is not the one that the catalogue names.
     #[error("{path}: is not the pinned file")]
@@ -54,13 +54,14 @@ pub enum Error {
     /// The endpoint redirects to another address. The redirect is not followed,
     /// because prompts are sent only to addresses that the user named.
     #[error(
-        "{endpoint} redirects to {location} ({status}), which is not followed; if that is right, set `base_url` so"
+        "{endpoint} redirects to {location} ({status}), which is not followed; if that address is right, set \
+         `base_url` to it"
     )]
     Redirected { endpoint: String, status: u16, location: String },
     /// Every call was refused for so long that waiting was given up; `message` is that of the last refusal.
     #[error(
         "{model}: nothing got through for {after:?}, every call was refused; the last refusal said: {message}; run \
-         again later: what was answered is kept; `limits.refusal_timeout_seconds` is how long this is waited for"
+         again later: what was answered is kept; raise `limits.refusal_timeout_seconds` to wait longer"
     )]
     Stalled { model: String, after: Duration, message: String },
     /// The authority that divides the budget among processes cannot be reached,
@@ -105,15 +106,15 @@ pub enum Error {
     NoText { model: String, reason: String },
     /// The answer does not follow the protocol.
     #[error(
-        "{model} sent an answer that cannot be read: {reason}; run again, and if it stays so, check what serves it"
+        "{model} sent an answer that cannot be read: {reason}; run again, and if it happens again, check the server"
     )]
     Malformed { model: String, reason: String },
     /// The reply could be read, but does not match the request's JSON Schema,
     /// even after the model was asked once more; `reply` is the beginning of the last one. The reply is in the
     /// journal, so the same call would give the same reply again.
     #[error(
-        "{model} did not write what its JSON Schema asks for: {reason}; its reply was: {reply}; if it was cut, raise \
-         the limit of its tokens, else only another model or another text can change that"
+        "{model} did not write what its JSON Schema asks for: {reason}; its reply was: {reply}; if the reply \
+         was cut off, raise `max_tokens`; otherwise use another model or change the text"
     )]
     SchemaMismatch { model: String, reason: String, reply: String },
     /// The model has no such ability.
@@ -126,7 +127,7 @@ pub enum Error {
         #[source]
         cause: Cause,
     },
-    /// A function of the program's own that stands for the model failed.
+    /// The program's own function that stands for the model failed.
     #[error("{0}")]
     Function(Box<FunctionError>),
     /// The call was cancelled.
@@ -139,7 +140,7 @@ pub enum Error {
     Journal(#[source] Arc<store::Error>),
     /// An answer cannot be converted to or from the form that the journal
     /// keeps.
-    #[error("the answer could not be kept: its kept form cannot be read: {0}")]
+    #[error("an answer cannot be converted to or from its stored form: {0}")]
     KeptForm(String),
 }
 
@@ -160,8 +161,8 @@ pub struct FunctionError {
     #[serde(default)]
     pub traceback: Option<String>,
     /// Whether another attempt may help.
-    #[serde(default)]
-    pub passes: bool,
+    #[serde(default, rename = "passes")]
+    pub is_transient: bool,
     /// When to come back, if it said so.
     #[serde(skip)]
     pub retry_after: Option<Duration>,
@@ -217,8 +218,8 @@ impl Error {
         Self::Malformed { model: model.to_owned(), reason: reason.into() }
     }
 
-    /// Whether this is the end of the work that asked, so that nothing takes
-    /// the place of the answer: it was cancelled, or answers cannot be kept.
+    /// Whether the work as a whole must end, without a fallback for the answer:
+    /// it was cancelled, or answers cannot be kept.
     pub fn ends_work(&self) -> bool {
         matches!(self, Self::Cancelled | Self::Journal(_))
     }
@@ -226,7 +227,7 @@ impl Error {
     /// Whether the same call may work later.
     pub fn is_transient(&self) -> bool {
         if let Self::Function(failed) = self {
-            return failed.passes;
+            return failed.is_transient;
         }
         matches!(
             self,

@@ -68,7 +68,7 @@ impl Identity {
     /// across versions, so this is not a field of its own: a model at an
     /// endpoint is identified by its address, a function that stands for a
     /// model by its digest as an address, a model of this process by the
-    /// contents of its files. Settings of a model know it without this.
+    /// contents of its files. Settings have a `place` of their own.
     pub fn place(&self) -> ModelPlace {
         let schemes = ["http://", "https://", FUNCTION_SCHEME];
         match schemes.iter().any(|scheme| self.revision.starts_with(scheme)) {

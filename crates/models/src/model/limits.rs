@@ -115,7 +115,7 @@ impl Limits {
     }
 
     /// This policy, with the time limit for refusals.
-    pub(crate) fn retry(&self, policy: RetryPolicy) -> RetryPolicy {
+    pub(crate) fn retry_policy(&self, policy: RetryPolicy) -> RetryPolicy {
         let Self::Learned { known, timeout_seconds, .. } = *self else { return policy };
         let stated = known.refusal_timeout_seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let answer = Duration::try_from_secs_f64(timeout_seconds).unwrap_or_default();
@@ -136,7 +136,7 @@ mod tests {
     fn refusals_are_waited_for_as_long_as_is_told_and_one_answer_at_least() {
         let waits = |told, timeout| {
             let known = EndpointLimits { refusal_timeout_seconds: told, ..EndpointLimits::default() };
-            known.within(None, timeout).retry(RetryPolicy::default()).max_refused.as_secs()
+            known.within(None, timeout).retry_policy(RetryPolicy::default()).max_refused.as_secs()
         };
         assert_eq!((waits(None, 60.0), waits(None, 900.0)), (300, 900));
         assert_eq!((waits(Some(20.0), 5.0), waits(Some(20.0), 60.0)), (20, 60));

@@ -87,7 +87,7 @@ fn pruned(root: &Value, schema: &Value, value: Value, depth: usize) -> Value {
     match value {
         Value::Object(object) => {
             let properties = schema.get("properties");
-            // Several shapes may declare what this one does not.
+            // Another shape may declare what this one does not.
             let is_all = ["allOf", "anyOf", "oneOf"].iter().all(|parts| schema.get(parts).is_none());
             let forbids = is_all && schema.get("additionalProperties") == Some(&Value::Bool(false));
             let kept = object.into_iter().filter_map(|(name, value)| {
@@ -126,7 +126,7 @@ impl SchemaCheck<'_> {
                 None => return wrong(at, &format!("the schema refers to `{target}`, which is not in it")),
             }
         }
-        alone(schema, value, at)?;
+        check_scalar(schema, value, at)?;
         self.parts(schema, value, at, depth)?;
         match value {
             Value::Object(object) => self.object(schema, object, at, depth),
@@ -147,7 +147,9 @@ impl SchemaCheck<'_> {
             let (fitting, others): (Vec<_>, Vec<_>) = outcomes.partition(Result::is_ok);
             match (fitting.len(), others.into_iter().find_map(Result::err)) {
                 (0, Some(reason)) => return Err(reason),
-                (n, _) if n > most => return wrong(at, "it fits several shapes of which it may have one"),
+                (n, _) if n > most => {
+                    return wrong(at, "it matches several schemas of `oneOf`; exactly one is allowed");
+                }
                 _ => {}
             }
         }
@@ -170,7 +172,7 @@ impl SchemaCheck<'_> {
             let at = format!("{at}/{name}");
             match (properties.and_then(|properties| properties.get(name)), schema.get("additionalProperties")) {
                 (Some(property), _) => self.value(property, value, &at, depth + 1)?,
-                (None, Some(Value::Bool(false))) => return wrong(&at, "nothing of this name was asked for"),
+                (None, Some(Value::Bool(false))) => return wrong(&at, "the schema has no property of this name"),
                 (None, Some(other)) => self.value(other, value, &at, depth + 1)?,
                 (None, None) => {}
             }
@@ -196,8 +198,8 @@ impl SchemaCheck<'_> {
     }
 }
 
-/// The checks of a value that do not look into it.
-fn alone(schema: &Map<String, Value>, value: &Value, at: &str) -> Result<(), Mismatch> {
+/// The checks of a value without its parts.
+fn check_scalar(schema: &Map<String, Value>, value: &Value, at: &str) -> Result<(), Mismatch> {
     let shown = || shown(value);
     if let Some(kinds) = schema.get("type") {
         let kinds: Vec<&str> = match kinds {
@@ -337,7 +339,7 @@ mod tests {
             (with("note", json!(1)), "at /note: 1 is not of the type string or null"),
             (with("share", json!(1)), "at /share: 1 is not below 1"),
             (with("share", json!(-0.5)), "at /share: -0.5 is not at least 0"),
-            (with("other", json!(1)), "at /other: nothing of this name was asked for"),
+            (with("other", json!(1)), "at /other: the schema has no property of this name"),
         ];
         for (value, reason) in cases {
             assert_eq!(mismatch(&verdicts(), &value).as_deref(), Some(reason), "{value}");

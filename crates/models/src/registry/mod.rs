@@ -74,7 +74,7 @@ pub enum ModelConfig {
     Rerank(RerankConfig),
 }
 
-/// The same expression with the settings of a model of any kind.
+/// Evaluates an expression for a model of any kind.
 macro_rules! of_any_kind {
     ($model:expr, $config:ident => $result:expr) => {
         match $model {
@@ -88,7 +88,7 @@ macro_rules! of_any_kind {
 impl ModelConfig {
     /// The default settings of a model in this process, with this `model`; none for a
     /// library. Whether the model's files are here is checked later.
-    pub fn here(kind: ModelKind, model: &str) -> Option<Self> {
+    pub fn local_default(kind: ModelKind, model: &str) -> Option<Self> {
         let model = model.to_owned();
         Some(match kind {
             ModelKind::Chat => Self::Chat(ChatConfig::Local(local::chat_local::Config { model, ..Default::default() })),

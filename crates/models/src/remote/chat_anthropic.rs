@@ -8,7 +8,7 @@
 
 use super::{
     http::Conventions,
-    protocol::{Extra, Language, Protocol, Translation},
+    protocol::{Extra, GenaiProtocol, Protocol, Translation},
     remote_chat::{ChatProvider, preset},
 };
 
@@ -26,7 +26,7 @@ preset! {
             ..Conventions::OPENAI
         },
         protocol: Protocol::Translated(Translation {
-            language: Language::Anthropic,
+            protocol: GenaiProtocol::Anthropic,
             path: |_| "messages".to_owned(),
             stream_path: |_| "messages".to_owned(),
             takes_schema: true,

@@ -8,7 +8,7 @@
 
 use super::{
     http::{Conventions, Probe, path_segment},
-    protocol::{Extra, Language, Protocol, Translation},
+    protocol::{Extra, GenaiProtocol, Protocol, Translation},
     remote_chat::{ChatProvider, preset},
 };
 
@@ -22,7 +22,7 @@ preset! {
         context_length: 128_000,
         conventions: Conventions { probe: Probe::Nonsense(path), ..Conventions::OPENAI },
         protocol: Protocol::Translated(Translation {
-            language: Language::BedrockConverse,
+            protocol: GenaiProtocol::BedrockConverse,
             path,
             stream_path: |model| path(model) + "-stream",
             takes_schema: false,

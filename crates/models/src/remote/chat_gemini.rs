@@ -7,7 +7,7 @@
 
 use super::{
     http::{Conventions, path_segment},
-    protocol::{Extra, Language, Protocol, Translation},
+    protocol::{Extra, GenaiProtocol, Protocol, Translation},
     remote_chat::{ChatProvider, preset},
 };
 
@@ -21,7 +21,7 @@ preset! {
         context_length: 1_048_576,
         conventions: Conventions { key_header: Some("x-goog-api-key"), ..Conventions::OPENAI },
         protocol: Protocol::Translated(Translation {
-            language: Language::Gemini,
+            protocol: GenaiProtocol::Gemini,
             path: |model| format!("models/{}:generateContent", path_segment(model)),
             stream_path: |model| format!("models/{}:streamGenerateContent?alt=sse", path_segment(model)),
             takes_schema: true,

@@ -158,7 +158,7 @@ fn without_an_address_it_is_openai_s_own_or_what_its_variable_holds() {
     assert_eq!(base(&with(None)), "https://api.openai.com/v1");
     assert_eq!(base(&with(Some("http://127.0.0.1:9/v1/"))), "http://127.0.0.1:9/v1");
     assert_eq!(config.settings().key_variable(), Some("OPENAI_API_KEY"));
-    let error = config.settings().connect(&with(None)).expect_err("no key").to_string();
+    let error = config.settings().build_endpoint(&with(None)).expect_err("no key").to_string();
     assert!(error.contains("OPENAI_API_KEY"), "{error}");
     // Another address has no key by default, and an empty name turns it off.
     let own = Config { base_url: "http://h/v1".to_owned(), ..config.clone() };

@@ -64,7 +64,7 @@ pub enum VectorEncoding {
 impl ModelSettings for Config {
     type Model = dyn EmbeddingModel;
 
-    fn describe(&self, cx: &ModelContext) -> Result<Identity, Error> {
+    fn base_identity(&self, cx: &ModelContext) -> Result<Identity, Error> {
         Ok(Identity {
             provider: "openai".to_owned(),
             model: self.model.clone(),
@@ -151,7 +151,7 @@ impl RemoteModel<EmbeddingPart> {
             InputKind::Query => &self.kind.config.query_prefix,
             InputKind::Document => &self.kind.config.document_prefix,
         };
-        // An empty text is an error for the protocol; a blank one is none.
+        // The protocol refuses an empty text, and takes a blank one.
         let prepared = |text: &String| if text.is_empty() { format!("{prefix} ") } else { format!("{prefix}{text}") };
         let input: Vec<String> = texts.iter().map(prepared).collect();
         let mut body =
@@ -160,7 +160,7 @@ impl RemoteModel<EmbeddingPart> {
             body["dimensions"] = json!(dimensions);
         }
         let answer = self.endpoint.post("embeddings", &body).await?;
-        trace::answered_by(answer.get("model").and_then(Value::as_str));
+        trace::record_model(answer.get("model").and_then(Value::as_str));
         let matrix = self.matrix(&answer, texts.len())?;
         let counted =
             ["/usage/prompt_tokens", "/usage/total_tokens"].iter().find_map(|pointer| token_count(&answer, pointer));
@@ -184,7 +184,7 @@ impl RemoteModel<EmbeddingPart> {
                 .ok_or_else(|| malformed(format!("`data[{position}].embedding` is no vector")))?;
             match rows.get_mut(index) {
                 Some(place @ None) => *place = Some(row),
-                _ => return Err(malformed(format!("index {index} is not that of one text"))),
+                _ => return Err(malformed(format!("index {index} is repeated or out of range"))),
             }
         }
         let rows: Vec<Vec<f32>> = rows.into_iter().flatten().collect();
@@ -192,7 +192,7 @@ impl RemoteModel<EmbeddingPart> {
         let known = self.dimensions();
         let expected = if known == 0 { columns } else { known };
         if rows.iter().any(|row| row.len() != expected || row.is_empty()) {
-            return Err(malformed(format!("a vector has not {expected} dimensions")));
+            return Err(malformed(format!("a vector does not have {expected} dimensions")));
         }
         self.kind.dimensions.store(expected, Ordering::Relaxed);
         Ok(Matrix { columns, data: rows.concat() })

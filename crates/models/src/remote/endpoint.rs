@@ -143,7 +143,7 @@ impl<Kind> RemoteModel<Kind> {
         kind: impl FnOnce(&Endpoint) -> Result<Kind, Error>,
     ) -> Result<Self, Error> {
         check_limits(&settings.limits, settings.model, settings.concurrency)?;
-        let endpoint = settings.connect(cx)?;
+        let endpoint = settings.build_endpoint(cx)?;
         Ok(Self {
             kind: kind(&endpoint)?,
             identity,

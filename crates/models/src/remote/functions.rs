@@ -45,8 +45,8 @@ impl ServedFunction {
         locked(&SERVED).retain(|entry| !Arc::ptr_eq(entry, &self.entry));
     }
 
-    /// Whether a model may still send calls to this address. It may be one of
-    /// another run: functions that are equal have one digest.
+    /// Whether a model may still send calls to this address, also a model of
+    /// another run: equal functions have one digest.
     pub fn is_in_use(&self) -> bool {
         let listed = locked(&SERVED).iter().filter(|entry| Arc::ptr_eq(entry, &self.entry)).count();
         Arc::strong_count(&self.entry) > 1 + listed
@@ -88,13 +88,20 @@ pub(super) fn address(model: &str, base: String) -> Result<(String, Option<Funct
 }
 
 /// The error of the function without its message; none for other models.
-pub(super) fn failure(model: &str, base_url: &str) -> Option<FunctionError> {
+pub(super) fn error_of(model: &str, base_url: &str) -> Option<FunctionError> {
     if !is_function(base_url) {
         return None;
     }
     let file = locked(&SERVED).iter().rev().find(|entry| entry.digest == base_url).map(|entry| entry.file.clone());
     let (function, file) = (model.to_owned(), file.unwrap_or_default());
-    Some(FunctionError { function, file, message: String::new(), traceback: None, passes: false, retry_after: None })
+    Some(FunctionError {
+        function,
+        file,
+        message: String::new(),
+        traceback: None,
+        is_transient: false,
+        retry_after: None,
+    })
 }
 
 #[cfg(test)]
@@ -112,13 +119,13 @@ mod tests {
         drop(second);
         assert_eq!(at().as_deref(), Some("http://127.0.0.1:1/v1"));
         assert!(address("judge", digest.to_owned()).is_err(), "it has no such model");
-        assert_eq!(failure("app", digest).map(|failed| failed.file).as_deref(), Some("a.py"));
+        assert_eq!(error_of("app", digest).map(|failed| failed.file).as_deref(), Some("a.py"));
         drop(first);
         let error = address("app", digest.to_owned()).expect_err("it is gone").to_string();
         assert!(error.contains("app: this model is a function of a Python program"), "{error}");
         let (plain, lease) = address("m", "http://h/v1".to_owned()).expect("an address is itself");
         assert_eq!((plain.as_str(), lease.is_some()), ("http://h/v1", false));
-        assert_eq!(failure("m", "http://h/v1"), None);
+        assert_eq!(error_of("m", "http://h/v1"), None);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! One endpoint of a provider: sends requests and returns typed errors; neither
-//! holds a secret.
+//! One endpoint of a provider: sends requests, and returns answers and errors
+//! without secrets.
 
 mod redact;
 mod settings;
@@ -61,7 +61,7 @@ pub(super) struct Endpoint {
     /// The last announcement of limits. Calls run side by side and the latest
     /// announcement counts, so it belongs to the endpoint and not to a call.
     hints: Mutex<Option<executor::RateHints>>,
-    /// Keeps a function of the program served while this may call it.
+    /// Keeps the program's function served while this may call it.
     _function: Option<functions::FunctionLease>,
 }
 
@@ -99,7 +99,7 @@ impl Endpoint {
         let sent = self.request(path, body).timeout(self.timeout).send().await;
         let response = sent.map_err(|error| self.broken(error, started))?;
         if !response.status().is_success() {
-            return Err(self.refusal(response, started).await);
+            return Err(self.read_refusal(response, started).await);
         }
         self.record_hints(response.headers(), started);
         self.read(self.body(response, started).await?)
@@ -132,7 +132,7 @@ impl Endpoint {
         if values > self.max_response / BYTES_PER_VALUE {
             return Err(self.malformed("its JSON has too many values for `max_response_bytes`"));
         }
-        // Its parser refuses what is nested more than 128 deep.
+        // serde_json refuses more than 128 levels of nesting.
         let answer: Value =
             serde_json::from_str(&text).map_err(|error| self.malformed(format!("not JSON: {error}")))?;
         match self.error_in(&answer) {
@@ -144,7 +144,7 @@ impl Endpoint {
     /// The error in an answer with status 200, as some gateways report it.
     pub(super) fn error_in(&self, answer: &Value) -> Option<Error> {
         answer.get("error").filter(|error| !error.is_null())?;
-        Some(self.reported(&answer.to_string()))
+        Some(self.error_in_200(&answer.to_string()))
     }
 
     /// The last announcement of the limits.
@@ -160,8 +160,8 @@ impl Endpoint {
         }
     }
 
-    /// An answer in the form in which it may be kept: a gateway may send our headers back. Applied to the JSON and
-    /// to the text in it, because JSON may spell a secret in another way.
+    /// Removes secrets from an answer, because a gateway may send our headers back. Applied to the JSON and to the
+    /// text in it, because JSON may spell a secret in another way.
     pub(super) fn without_secrets(&self, mut text: String) -> String {
         for secret in self.long_secrets() {
             if text.contains(secret) {
@@ -199,7 +199,7 @@ impl Endpoint {
         Error::connection(&self.base, BrokenConnection { shown: self.shown(&innermost(&error).to_string()), error })
     }
 
-    async fn refusal(&self, mut response: reqwest::Response, sent: Instant) -> Error {
+    async fn read_refusal(&self, mut response: reqwest::Response, sent: Instant) -> Error {
         let (status, headers) = (response.status(), response.headers().clone());
         // If the body breaks off or is slow, the status says enough.
         let mut body = Vec::new();
@@ -211,11 +211,11 @@ impl Endpoint {
             }
         };
         let _ = timeout_at(sent + self.timeout, read).await;
-        self.refused(status, &headers, &String::from_utf8_lossy(&body), sent)
+        self.error_of_status(status, &headers, &String::from_utf8_lossy(&body), sent)
     }
 
-    /// The error that an answer with such a status means.
-    pub(super) fn refused(&self, status: StatusCode, headers: &HeaderMap, text: &str, sent: Instant) -> Error {
+    /// The error that an answer with this status means.
+    pub(super) fn error_of_status(&self, status: StatusCode, headers: &HeaderMap, text: &str, sent: Instant) -> Error {
         self.record_hints(headers, sent);
         if status.is_redirection() {
             let location = headers
@@ -225,16 +225,16 @@ impl Endpoint {
         }
         let said = RefusalBody::read(text).with_kind_of(headers);
         let retry_after = retry_after(headers).or_else(|| said.retry_after());
-        self.classified(status.as_u16(), retry_after, said)
+        self.classify(status.as_u16(), retry_after, said)
     }
 
     /// The error that came with status 200.
-    pub(super) fn reported(&self, text: &str) -> Error {
+    pub(super) fn error_in_200(&self, text: &str) -> Error {
         let said = RefusalBody::read(text);
-        self.classified(said.status(), said.retry_after(), said)
+        self.classify(said.status(), said.retry_after(), said)
     }
 
-    fn classified(&self, status: u16, retry_after: Option<Duration>, said: RefusalBody) -> Error {
+    fn classify(&self, status: u16, retry_after: Option<Duration>, said: RefusalBody) -> Error {
         let endpoint = self.base.clone();
         let message = match self.shown(&said.message) {
             message if message.is_empty() => "no reason given".to_owned(),

@@ -83,7 +83,7 @@ impl Bench {
     }
 
     async fn call(&self, settings: EndpointSettings<'_>) -> Result<Value, Error> {
-        settings.connect(&self.context())?.post("x", &json!({})).await
+        settings.build_endpoint(&self.context())?.post("x", &json!({})).await
     }
 }
 
@@ -203,7 +203,7 @@ async fn what_headers_say_of_limits_comes_with_answers_and_refusals() {
         .insert_header("x-ratelimit-reset-requests", "6m0s");
     bench.respond(limited).await;
     let (base_url, headers) = (bench.base_url(), headers());
-    let endpoint = settings(&base_url, &headers).connect(&bench.context()).expect("an endpoint");
+    let endpoint = settings(&base_url, &headers).build_endpoint(&bench.context()).expect("an endpoint");
     assert_eq!(endpoint.hints(), None);
     let error = endpoint.post("x", &json!({})).await.expect_err("limited");
     assert_eq!(error.retry_after(), Some(Duration::from_millis(1500)));
@@ -268,7 +268,7 @@ async fn a_key_is_shown_nowhere_even_if_it_is_sent_back() {
     let bench = Bench::new().await;
     let (base_url, headers) = (bench.base_url(), headers());
     let settings = settings(&base_url, &headers);
-    let endpoint = settings.connect(&bench.context()).expect("an endpoint");
+    let endpoint = settings.build_endpoint(&bench.context()).expect("an endpoint");
     let body = json!({ "error": { "message": "the key sk-very-secret of team-secret is wrong" } });
     let error = refused(json_refusal(401, body)).await;
     let shown = format!("{error} {error:?} {endpoint:?} {settings:?} {:?}", bench.context());
@@ -296,7 +296,7 @@ async fn every_error_of_a_provider_says_what_to_do() {
         (400, coded("content_filter"), "another model"),
         (404, coded(""), "check `model`"),
         (500, coded(""), "run again"),
-        (200, json!("no object"), "check what serves it"),
+        (200, json!("no object"), "check the server"),
     ];
     for (status, body, advice) in cases {
         let error = match status {
@@ -329,7 +329,7 @@ async fn a_key_goes_to_no_other_machine_without_tls() {
     let bench = Bench::new().await;
     let connect = |base_url, api_key_env, headers, plain_http| {
         let settings = EndpointSettings { api_key_env, headers, plain_http, ..settings(base_url, headers) };
-        settings.connect(&bench.context()).map(drop)
+        settings.build_endpoint(&bench.context()).map(drop)
     };
     for (base_url, key, headers) in
         [("http://10.0.0.1/v1", Some("KEY"), &none), ("http://models.example.com/v1", None, &with_key)]
@@ -365,14 +365,14 @@ async fn an_endpoint_is_ready_when_it_answers_and_takes_the_key() {
 async fn headers_of_the_connection_and_secrets_in_headers_are_refused() {
     let bench = Bench::new().await;
     for (name, reason) in [
-        ("Host", "the connection's own"),
-        ("transfer-encoding", "the connection's own"),
-        ("Connection", "the connection's own"),
+        ("Host", "set by the connection"),
+        ("transfer-encoding", "set by the connection"),
+        ("Connection", "set by the connection"),
         ("X-Api-Key", "is a secret"),
     ] {
         let headers = BTreeMap::from([(name.to_owned(), "evil.example".to_owned())]);
         let base_url = bench.base_url();
-        let refused = settings(&base_url, &headers).connect(&bench.context()).map(drop).expect_err("a refusal");
+        let refused = settings(&base_url, &headers).build_endpoint(&bench.context()).map(drop).expect_err("a refusal");
         assert!(refused.to_string().contains(reason), "{name}: {refused}");
     }
     assert_eq!(bench.n_requests().await, 0);

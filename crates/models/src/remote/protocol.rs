@@ -1,5 +1,5 @@
-//! The protocols of chat models behind endpoints: the statements of each provider's file, and the speaker that sends
-//! requests and reads answers.
+//! The protocols of chat models behind endpoints: what each provider's file states, and the speaker that sends requests
+//! and reads answers.
 
 mod openai;
 mod speaker;
@@ -27,7 +27,7 @@ pub(super) enum Protocol {
 #[derive(Debug, Clone, Copy)]
 #[cfg_attr(not(feature = "providers"), expect(dead_code, reason = "whoever reads it is not compiled"))]
 pub(crate) struct Translation {
-    pub(crate) language: Language,
+    pub(crate) protocol: GenaiProtocol,
     /// The path of a call below the base URL.
     pub(crate) path: fn(&str) -> String,
     /// The path of a call whose answer is streamed.
@@ -38,9 +38,9 @@ pub(crate) struct Translation {
     pub(crate) extra: Extra,
 }
 
-/// The protocol's owner.
+/// The protocol of a [`Translation`].
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Language {
+pub(crate) enum GenaiProtocol {
     Anthropic,
     Gemini,
     BedrockConverse,

@@ -18,7 +18,7 @@ const LONGEST: f64 = 365.0 * 86_400.0;
 /// No limit is larger.
 const LARGEST: f64 = 1e15;
 
-/// The announcement in the headers of the answer to a call that was sent then; none if they announce nothing.
+/// The limits that the headers of an answer announce, if they do; `sent` is when its call was sent.
 pub(super) fn read(headers: &HeaderMap, sent: Instant) -> Option<RateHints> {
     let hint = |openai: &str, anthropic: &[&str], mistral: &str| {
         let texts = |what: &str| {

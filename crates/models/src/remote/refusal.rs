@@ -62,7 +62,7 @@ impl RefusalBody {
         self
     }
 
-    /// The status that it stands for, where it comes without one.
+    /// The status that fits the error, if it came with 200.
     pub(super) fn status(&self) -> u16 {
         let coded = self.code.parse().ok().filter(|code| (400..600).contains(code));
         coded.unwrap_or(match self.kind.as_str() {
@@ -80,8 +80,8 @@ impl RefusalBody {
         [self.code.as_str(), &self.kind, inner].iter().any(|text| KNOWN.iter().any(|known| text.contains(known)))
     }
 
-    /// Whether an account or the share of a day or a month is used up: this looks like a rate limit or a bad
-    /// request, but waiting does not help within a run.
+    /// Whether the account or a daily or monthly quota is used up: this looks like a rate limit or a bad request,
+    /// but waiting does not help within a run.
     pub(super) fn is_quota(&self) -> bool {
         const KNOWN: [&str; 6] = [
             "insufficient_quota",
@@ -99,8 +99,8 @@ impl RefusalBody {
             "per day, please wait",
             "calls / month",
         ];
-        // Google says the same words of a minute's share and of a day's, but
-        // names the share.
+        // Google's message is the same for quotas per minute and per day; the
+        // id differs.
         let violations = self.details().filter_map(|detail| detail.get("violations")?.as_array()).flatten();
         let mut shares = violations.filter_map(|violation| violation.get("quotaId")?.as_str()).peekable();
         if shares.peek().is_some() {

@@ -118,7 +118,7 @@ where
 {
     type Model = dyn ChatModel;
 
-    fn describe(&self, cx: &ModelContext) -> Result<Identity, Error> {
+    fn base_identity(&self, cx: &ModelContext) -> Result<Identity, Error> {
         P::PROVIDER.protocol.check_compiled(&self.model)?;
         // `context_length` decides how much context a prompt is given.
         let mut parameters = json!({
@@ -144,7 +144,7 @@ where
             let (omit, extra) = (self.omit.clone(), self.extra.clone());
             let speaker = P::PROVIDER.protocol.speaker(&ChatTarget { endpoint, omit: &omit, extra: &extra })?;
             let price = (self.price.input.unwrap_or_default(), self.price.output.unwrap_or_default());
-            let function = functions::failure(&self.model, &self.base_url);
+            let function = functions::error_of(&self.model, &self.base_url);
             Ok(ChatPart { speaker, omit, extra, context_length: self.context_length, price, function })
         };
         Ok(Arc::new(RemoteModel::new(self.identity(cx)?, &self.settings(), cx, chat)?))
@@ -174,7 +174,7 @@ struct ChatPart {
     context_length: usize,
     /// Dollars per million tokens read and written.
     price: (f64, f64),
-    /// The function of a program that the model is, if it is one.
+    /// The function that stands for the model, if there is one.
     function: Option<FunctionError>,
 }
 
@@ -196,7 +196,7 @@ impl ChatModel for RemoteModel<ChatPart> {
         self.kind.speaker.tells_probabilities(&self.target())
     }
 
-    fn function(&self) -> Option<FunctionError> {
+    fn function_error(&self) -> Option<FunctionError> {
         self.kind.function.clone()
     }
 

@@ -51,7 +51,7 @@ pub enum RerankShape {
 impl ModelSettings for Config {
     type Model = dyn RerankModel;
 
-    fn describe(&self, cx: &ModelContext) -> Result<Identity, Error> {
+    fn base_identity(&self, cx: &ModelContext) -> Result<Identity, Error> {
         Ok(Identity {
             provider: "openai".to_owned(),
             model: self.model.clone(),
@@ -110,7 +110,7 @@ impl RerankModel for RemoteModel<RerankPart> {
             RerankShape::Tei => json!({ "query": query, "texts": passages, "truncate": true, "return_text": false }),
         };
         let answer = self.endpoint.post("rerank", &body).await?;
-        trace::answered_by(answer.get("model").and_then(Value::as_str));
+        trace::record_model(answer.get("model").and_then(Value::as_str));
         let scores = self.scores(&answer, passages.len())?;
         let counted = ["/usage/total_tokens", "/meta/tokens/input_tokens"]
             .iter()

@@ -288,7 +288,7 @@ pub(crate) fn session(
 ) -> PyResult<Session> {
     for name in chat_models.iter().filter(|name| !name.is_empty()) {
         if tables["models"][name].is_null() {
-            tables["models"][name] = remove_nulls(value!(ModelConfig::here(ModelKind::Chat, name)));
+            tables["models"][name] = remove_nulls(value!(ModelConfig::local_default(ModelKind::Chat, name)));
         }
     }
     let setup = app::library::setup(None, budget_usd, Progress::default(), PyStop::token(stop));

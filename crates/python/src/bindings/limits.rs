@@ -61,7 +61,7 @@ impl PyLimits {
         // Workers report what they spent before a restart.
         let request = AllowanceRequest { wanted: request.wanted.filter(|_| now >= self.closed_until), ..request };
         let mut budgets = self.budgets.lock().unwrap_or_else(PoisonError::into_inner);
-        budgets.retain(|_, budget| budget.asked().is_none_or(|asked| now.duration_since(asked) < OVER));
+        budgets.retain(|_, budget| budget.last_request().is_none_or(|asked| now.duration_since(asked) < OVER));
         let budget = budgets.entry(request.budget.clone()).or_insert_with(|| Allowances::new(request.caps, now));
         let allowance: Allowance = budget.ask(&request, now);
         serde_json::to_string(&allowance).map_err(refuse)

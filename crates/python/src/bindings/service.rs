@@ -180,7 +180,7 @@ pub(crate) async fn open(
     match part {
         Some((part, others)) => {
             let others = Arc::new(PyElsewhere::new(others));
-            ServedPipeline::part_of_bundle(address, setup, &cache, scratch, part, others).await
+            ServedPipeline::open_bundle_part(address, setup, &cache, scratch, part, others).await
         }
         None => ServedPipeline::open_bundle(address, setup, &cache, scratch).await,
     }

@@ -1,5 +1,5 @@
-//! The interface between answering and sampling, which is above it in
-//! [`crate::sampling`].
+//! The interface from answering to sampling, the layer above it
+//! ([`crate::sampling`]).
 
 use super::{
     events::SourcedAnswer,

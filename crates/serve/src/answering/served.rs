@@ -101,7 +101,7 @@ impl ServedPipeline {
     ///
     /// # Errors
     /// As [`ServedPipeline::open_bundle`].
-    pub async fn part_of_bundle(
+    pub async fn open_bundle_part(
         address: &str,
         setup: Setup,
         cache: &Path,

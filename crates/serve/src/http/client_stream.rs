@@ -315,8 +315,8 @@ fn refusal(error: &(dyn Error + Send + Sync + 'static)) -> ApiError {
             .with_status(StatusCode::REQUEST_TIMEOUT, "request_timeout");
     }
     ApiError::invalid(
-        "the connection was closed in the client's direction before the request was whole, or long before its answer; \
-         leave it open until the answer has come",
+        "the client stopped sending before its request was complete, or long before the response; keep the connection \
+         open until then",
     )
 }
 

@@ -290,7 +290,7 @@ impl McpTools {
         let allow_only = |known: &str| {
             let mut names = request.arguments.iter().flat_map(|arguments| arguments.keys());
             let Some(unknown) = names.find(|name| *name != known) else { return Ok(()) };
-            let reason = format!("`{}` takes `{known}` alone, and no `{unknown}`", request.name);
+            let reason = format!("`{}` takes only `{known}`; `{unknown}` is unknown", request.name);
             Err(ErrorData::invalid_params(reason, None))
         };
         let outcome = match &*request.name {

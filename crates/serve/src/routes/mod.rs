@@ -46,20 +46,20 @@ const ADMIN: Option<KeyScope> = Some(KeyScope::Admin);
 /// All routes.
 const ROUTES: &[RouteSpec] = &[
     RouteSpec::new("POST", "/v1/chat/completions", ASK, |_| post(chat::post))
-        .words("An answer with sources, whole or streamed")
+        .summary("An answer with sources, whole or streamed")
         .described(|operation| {
             let text = "OpenAI's chat completion, with `citations` and `sources`; with `stream`, its chunks";
             let operation = operation.body::<chat::ChatCompletionRequest>().model_errors().errors(&["404"]);
             operation.json_or_events::<chat::ChatCompletion>(text)
         }),
     RouteSpec::new("POST", "/v1/responses", ASK, |_| post(responses::post))
-        .words("An answer with sources in OpenAI's newer API")
+        .summary("An answer with sources in OpenAI's newer API")
         .described(|operation| {
             let operation = operation.body::<responses::ResponsesRequest>().model_errors().errors(&["404"]);
             operation.json_or_events::<responses::ResponseObject>("OpenAI's response; with `stream`, its events")
         }),
     RouteSpec::new("POST", "/v1/embeddings", ASK, |_| post(embeddings::post))
-        .words(
+        .summary(
             "Vectors of the pipeline's embedder. A text that is longer than the embedder reads is refused with 400, if the \
              embedder runs in this process",
         )
@@ -68,81 +68,81 @@ const ROUTES: &[RouteSpec] = &[
             operation.json::<embeddings::Embeddings>("OpenAI's list of embeddings")
         }),
     RouteSpec::new("POST", "/v1/rerank", ASK, |_| post(rerank::post))
-        .words("Texts in the order of the pipeline's reranker. Without a reranker, they are ordered by similarity")
+        .summary("Texts in the order of the pipeline's reranker. Without a reranker, they are ordered by similarity")
         .described(|operation| {
             let operation = operation.body::<rerank::RerankTextsRequest>().model_errors().errors(&["404"]);
             operation.json::<rerank::TextRanking>("`results`: each with `index` and `relevance_score`, best first")
         }),
     RouteSpec::new("GET", "/v1/models", ASK, |_| get(models::list))
-        .words("The names that `model` may have: the experiment's, and the embedder's")
+        .summary("The names that `model` may have: the experiment's, and the embedder's")
         .described(|operation| operation.errors(&["503"]).json::<models::ModelList>("OpenAI's list of models")),
     RouteSpec::new("GET", "/v1/models/{*id}", ASK, |_| get(models::one))
-        .words("One name that `model` may have")
+        .summary("One name that `model` may have")
         .described(|operation| operation.path_id().errors(&["503"]).json::<models::ModelEntry>("OpenAI's model")),
     RouteSpec::new("GET", "/rag/answer", ASK, |_| get(rag::answer))
-        .words("An answer and its sources")
+        .summary("An answer and its sources")
         .described(|operation| {
             operation.query::<rag::AnswerQuery>().model_errors().json::<rag::RagAnswer>("The answer")
         }),
-    RouteSpec::new("GET", "/rag/retrieve", ASK, |_| get(rag::retrieve)).words("The passages alone").described(
+    RouteSpec::new("GET", "/rag/retrieve", ASK, |_| get(rag::retrieve)).summary("The passages alone").described(
         |operation| {
             operation.query::<rag::RetrieveQuery>().model_errors().json::<rag::RagPassages>("The passages, best first")
         },
     ),
     RouteSpec::new("GET", "/rag/sources/{id}", ASK, |_| get(rag::source))
-        .words("A passage with the text around it. Browsers get a page")
+        .summary("A passage with the text around it. Browsers get a page")
         .described(|operation| {
             // The documents may be in a store that does not answer.
             let operation = operation.path_id().errors(&["502", "503", "504"]);
             operation.json::<sources::SourceExcerpt>("The passage; a page, where `Accept` asks for HTML")
         }),
     RouteSpec::new("POST", "/rag/feedback", ASK, |_| post(rag::feedback))
-        .words("A verdict on an answer, if the service was started with a file for feedback")
+        .summary("A verdict on an answer, if the service was started with a file for feedback")
         .described(|operation| {
             let operation = operation.body::<rag::Feedback>().errors(&["404", "503"]);
             operation.response("204", json!({ "description": "The verdict was written" }))
         }),
     RouteSpec::new("POST", "/mcp", ASK, mcp::handler)
-        .words("The tools `search` and `fetch` of the Model Context Protocol, over streamable HTTP")
+        .summary("The tools `search` and `fetch` of the Model Context Protocol, over streamable HTTP")
         .described(|operation| {
             let operation = operation.body_schema(mcp::message_schema()).model_errors().errors(&["406"]);
             operation.object("JSON-RPC").response("202", json!({ "description": "The notification was accepted" }))
         }),
     RouteSpec::new("GET", "/health/live", None, |_| get(health::live))
-        .words("Whether the process runs")
+        .summary("Whether the process runs")
         .described(|operation| operation.object("The process runs")),
     RouteSpec::new("GET", "/health/ready", None, |_| get(health::ready))
-        .words("Whether the service takes questions, for balancers")
+        .summary("Whether the service takes questions, for balancers")
         .described(|operation| operation.errors(&["503"]).object("The service takes questions")),
     RouteSpec::new("GET", "/metrics", Some(KeyScope::Metrics), |_| get(health::metrics))
-        .words("Metrics in Prometheus' text format or in OpenMetrics, as `Accept` asks")
+        .summary("Metrics in Prometheus' text format or in OpenMetrics, as `Accept` asks")
         .described(|operation| {
             let text = json!({ "schema": { "type": "string" } });
             let content = json!({ "text/plain": text, "application/openmetrics-text": text });
             operation.errors(&["503"]).response("200", json!({ "description": "The metrics", "content": content }))
         }),
     RouteSpec::new("GET", "/admin/status", ADMIN, |_| get(admin::status))
-        .words("The pipelines of the service, its load, and the quality of its answers")
+        .summary("The pipelines of the service, its load, and the quality of its answers")
         .described(|operation| operation.errors(&["503"]).object("The status")),
     RouteSpec::new("POST", "/admin/swap", ADMIN, |_| post(admin::swap))
-        .words("Serve another bundle, without dropping a request")
+        .summary("Serve another bundle, without dropping a request")
         .described(|operation| {
             operation.body::<admin::SwapRequest>().errors(&["409", "503"]).object("The pipeline that is served now")
         }),
     RouteSpec::new("POST", "/admin/candidate", ADMIN, |_| post(admin::set_candidate))
-        .words("Try another bundle on a share of the questions, or change the share")
+        .summary("Try another bundle on a share of the questions, or change the share")
         .described(|operation| {
             operation.body::<admin::CandidateRequest>().errors(&["404", "409", "503"]).object("The new status")
         }),
     RouteSpec::new("DELETE", "/admin/candidate", ADMIN, |_| delete(admin::drop_candidate))
-        .words("Stop trying the candidate")
+        .summary("Stop trying the candidate")
         .described(|operation| operation.errors(&["404", "503"]).object("The new status")),
     RouteSpec::new("POST", "/admin/candidate/promote", ADMIN, |_| post(admin::promote_candidate))
-        .words("Serve the candidate from now on")
+        .summary("Serve the candidate from now on")
         .described(|operation| operation.errors(&["404", "503"]).object("The new status")),
-    RouteSpec::new("GET", "/openapi.json", None, |_| get(async || Json(DOCUMENT.clone()))).words("The OpenAPI document"),
-    RouteSpec::new("GET", "/docs", None, |_| get(async || page::file(page::HTML, include_str!("page/docs.html")))).words("The OpenAPI document as a page"),
-    RouteSpec::new("GET", "/", None, |_| get(page::index)).words("A page to ask questions, with sources that open at the passage"),
+    RouteSpec::new("GET", "/openapi.json", None, |_| get(async || Json(DOCUMENT.clone()))).summary("The OpenAPI document"),
+    RouteSpec::new("GET", "/docs", None, |_| get(async || page::file(page::HTML, include_str!("page/docs.html")))).summary("The OpenAPI document as a page"),
+    RouteSpec::new("GET", "/", None, |_| get(page::index)).summary("A page to ask questions, with sources that open at the passage"),
     // Files of the pages.
     RouteSpec::new("GET", "/page.js", None, |_| get(async || page::file(page::SCRIPT, include_str!("page/page.js")))),
     RouteSpec::new("GET", "/page.css", None, |_| get(async || page::file(page::STYLE, include_str!("page/page.css")))),
@@ -245,7 +245,7 @@ mod tests {
             })
         });
         let listed = ROUTES.iter().filter(|route| route.describe.is_some()).map(|route| {
-            let summary = route.words.split(". ").next().unwrap_or_default();
+            let summary = route.summary.split(". ").next().unwrap_or_default();
             (route.method.to_owned(), route.open_api_path(), summary.to_owned())
         });
         assert_eq!(described.collect::<BTreeSet<_>>(), listed.collect::<BTreeSet<_>>());
@@ -254,11 +254,11 @@ mod tests {
     #[test]
     fn the_documentation_has_the_table_of_routes() {
         let mut table = "| route | scope | |\n|---|---|---|\n".to_owned();
-        for route in ROUTES.iter().filter(|route| !route.words.is_empty()) {
+        for route in ROUTES.iter().filter(|route| !route.summary.is_empty()) {
             let scope = route.scope.map(|scope| json!(scope));
             let scope = scope.as_ref().and_then(Value::as_str).map(|scope| format!("`{scope}`")).unwrap_or_default();
             let path = route.open_api_path();
-            writeln!(table, "| `{} {path}` | {scope} | {} |", route.method, route.words).unwrap();
+            writeln!(table, "| `{} {path}` | {scope} | {} |", route.method, route.summary).unwrap();
         }
         let page = include_str!("../../../../docs/http.md");
         assert!(page.contains(&table), "docs/http.md needs this table:\n{table}");

@@ -17,7 +17,7 @@ pub(crate) fn document(routes: &[RouteSpec]) -> Value {
         let operation = if route.scope.is_some() { operation.errors(&["401", "429"]) } else { operation };
         let mut operation = describe(operation).finish();
         operation["operationId"] = format!("{method}{}", path.replace(['/', '{', '}', '.'], "_")).into();
-        let (summary, details) = route.words.split_once(". ").unwrap_or((route.words, ""));
+        let (summary, details) = route.summary.split_once(". ").unwrap_or((route.summary, ""));
         operation["summary"] = summary.into();
         if !details.is_empty() {
             operation["description"] = details.into();
@@ -42,8 +42,8 @@ pub(crate) fn document(routes: &[RouteSpec]) -> Value {
 }
 
 /// Adapts schemas to generators of types. Removes `default: null`, because generators
-/// take a field with a default for a required one, and writes the schema of any value
-/// as `{}`, because openapi-python-client does not know `true`.
+/// treat a field with a default as required, and writes the schema of any value as
+/// `{}`, because openapi-python-client does not know `true`.
 fn adapt_to_generators(value: &mut Value) {
     match value {
         Value::Object(fields) => {

@@ -281,7 +281,7 @@ pub(crate) async fn feedback(
         "comment": feedback.comment, "version": service.served().version,
     });
     let log = log.clone();
-    let written = tokio::task::spawn_blocking(move || log.append_below(MAX_FEEDBACK_BYTES, &line.to_string()));
+    let written = tokio::task::spawn_blocking(move || log.append_if_smaller(MAX_FEEDBACK_BYTES, &line.to_string()));
     match written.await {
         Ok(Ok(true)) => {
             service.metrics.feedback.get_or_create(&KindLabel { kind }).inc();

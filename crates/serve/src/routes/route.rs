@@ -19,7 +19,7 @@ pub(crate) struct RouteSpec {
     pub(crate) handler: Handler,
     /// What the route does, for OpenAPI and docs/http.md: a summary, and details after a
     /// first period. Empty for files of pages.
-    pub(crate) words: &'static str,
+    pub(crate) summary: &'static str,
     /// The description in OpenAPI; `None` for pages and their files.
     pub(crate) describe: Option<DescribeOperation>,
 }
@@ -31,11 +31,11 @@ impl RouteSpec {
         scope: Option<KeyScope>,
         handler: Handler,
     ) -> Self {
-        Self { method, path, scope, handler, words: "", describe: None }
+        Self { method, path, scope, handler, summary: "", describe: None }
     }
 
-    pub(crate) const fn words(self, words: &'static str) -> Self {
-        Self { words, ..self }
+    pub(crate) const fn summary(self, summary: &'static str) -> Self {
+        Self { summary, ..self }
     }
 
     pub(crate) const fn described(self, describe: DescribeOperation) -> Self {

@@ -267,7 +267,7 @@ async fn open_in(served: &ServedPipeline, id: &str, deadline: &Deadline) -> Resu
         false => Ok(Some(String::new())),
     };
     let text = read(span.start, span.end).await?.filter(|text| !text.trim().is_empty()).ok_or_else(unknown)?;
-    // Between chunks an excerpt has white space, but a passage ends with text: a span far beyond its text is invalid.
+    // An excerpt ends with the document and may lack some white space: a span that is far longer is invalid.
     if span.end - span.start > 2 * text.len() + AROUND_BYTES {
         return Err(unknown());
     }

@@ -130,11 +130,11 @@ impl SampleWorker {
             return None;
         }
         let (question, passages, answer) = (&record.question, &record.passages, &record.answer);
-        let judged = scorer.score(true, question, passages, answer);
+        let judged = scorer.score_judged(question, passages, answer);
         // Metrics without a judge run in this process and get the original texts, which a metric of personal data needs.
         let original =
             Question { question: original.text.clone(), turns: original.history.clone(), ..question.clone() };
-        let computed = scorer.score(false, &original, &sourced.passages, &sourced.answer);
+        let computed = scorer.score_computed(&original, &sourced.passages, &sourced.answer);
         let (mut scores, computed) = tokio::select! {
             scores = future::join(judged, computed) => scores,
             () = self.stop.cancelled() => return None,

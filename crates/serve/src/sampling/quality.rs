@@ -208,7 +208,7 @@ impl MetricHistory {
         let sign = if metric.higher_is_better { 1.0 } else { -1.0 };
         let better: Vec<f64> = self.pairs.iter().map(|difference| sign * difference).collect();
         let worse: Vec<f64> = better.iter().map(|difference| -difference).collect();
-        // The population of questions has no end: 2⁵³ stands for that, up to which `f64` counts exactly.
+        // The population of questions has no end; 2⁵³ stands for it: `f64` counts exactly up to there.
         let evidence = |differences: &[f64]| betting_evidence(differences, usize::MAX >> 11, width);
         let (better, worse) = (evidence(&better), evidence(&worse));
         let verdict = match (better >= DIFFERENCE_EVIDENCE, worse >= DIFFERENCE_EVIDENCE) {

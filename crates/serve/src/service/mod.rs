@@ -89,7 +89,7 @@ impl HttpService {
     /// Lets administrators open other bundles. `audit` gets each change, and the other
     /// lines for the operator.
     #[must_use]
-    pub fn with_swaps(self, open_bundle: OpenBundle, audit: AuditSink) -> Self {
+    pub fn with_admin(self, open_bundle: OpenBundle, audit: AuditSink) -> Self {
         self.log.set_sink(audit);
         Self { open_bundle: Some(open_bundle), ..self }
     }

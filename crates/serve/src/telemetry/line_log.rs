@@ -35,7 +35,7 @@ impl LineLog {
     /// # Errors
     /// If the line cannot be written, such as on a full disk.
     pub(crate) fn append(&self, line: &str) -> io::Result<()> {
-        self.append_below(u64::MAX, line).map(drop)
+        self.append_if_smaller(u64::MAX, line).map(drop)
     }
 
     /// Appends a line, completely or not at all, if the file has fewer bytes than
@@ -43,7 +43,7 @@ impl LineLog {
     ///
     /// # Errors
     /// As [`Self::append`].
-    pub(crate) fn append_below(&self, limit: u64, line: &str) -> io::Result<bool> {
+    pub(crate) fn append_if_smaller(&self, limit: u64, line: &str) -> io::Result<bool> {
         let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if lines.was_moved() {
             (lines.file, lines.is_torn) = (open(&lines.path)?, false);
@@ -147,8 +147,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("feedback.jsonl");
         let log = LineLog::open(&path).unwrap();
-        assert!(log.append_below(4, "one").unwrap());
-        assert!(!log.append_below(4, "two").unwrap());
+        assert!(log.append_if_smaller(4, "one").unwrap());
+        assert!(!log.append_if_smaller(4, "two").unwrap());
         assert_eq!(lines(&path), ["one"]);
     }
 }

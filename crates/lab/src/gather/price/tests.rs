@@ -58,7 +58,7 @@ fn identities() -> BTreeMap<String, Identity> {
 fn usage((_, model, calls, prompt_tokens, completion_tokens): Used) -> TaskUsage {
     // What it cost then does not matter where there is a price now.
     let (model, cost_usd) = (model.to_owned(), 0.25);
-    let account = ledger::account(&identity(&model));
+    let account = ledger::ledger_id(&identity(&model));
     let used = ModelUsage { model, calls, prompt_tokens, completion_tokens, cost_usd, ..ModelUsage::default() };
     let mut task = TaskUsage::default();
     task.all.add(&account, &used);

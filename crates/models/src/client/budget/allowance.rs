@@ -39,9 +39,9 @@ const BEAT: Duration = Duration::from_millis(500);
 const ALIVE: Duration = Duration::from_secs(2);
 /// How long a request may take.
 const PATIENCE: Duration = Duration::from_secs(10);
-const SILENCE: &str = "it did not answer a request";
+const NO_ANSWER: &str = "it did not answer a request";
 /// A process that has not reported for this time may have spent its whole allowance.
-const SILENT: Duration = Duration::from_secs(10);
+const SILENT_AFTER: Duration = Duration::from_secs(10);
 /// After a process had to wait, the others are asked for this time to give back
 /// what they do not need.
 const CONTENDED: Duration = Duration::from_secs(3);
@@ -99,7 +99,7 @@ impl Allowances {
     }
 
     /// When it was last asked.
-    pub fn asked(&self) -> Option<Instant> {
+    pub fn last_request(&self) -> Option<Instant> {
         self.holders.values().map(|holder| holder.heard).max()
     }
 
@@ -108,7 +108,7 @@ impl Allowances {
         let sum = |of: &dyn Fn(&Holder) -> BudgetAmount| {
             self.holders.values().map(of).fold(BudgetAmount::default(), BudgetAmount::plus)
         };
-        let silent = |holder: &Holder| now.duration_since(holder.heard) > SILENT;
+        let silent = |holder: &Holder| now.duration_since(holder.heard) > SILENT_AFTER;
         (sum(&|holder| if silent(holder) { holder.held } else { holder.spent }), sum(&|holder| holder.held))
     }
 
@@ -170,7 +170,7 @@ impl AllowanceSource {
             };
             match timeout(PATIENCE, self.lessor.allow(request))
                 .await
-                .unwrap_or_else(|_| Err(LessorError(SILENCE.to_owned())))
+                .unwrap_or_else(|_| Err(LessorError(NO_ANSWER.to_owned())))
             {
                 // The call holds a slot of the limiter, so it does not wait here.
                 Err(LessorError(reason)) => {

@@ -1,9 +1,9 @@
-//! A JSON Schema as a grammar in GBNF, the notation of llama.cpp. The schema was
-//! checked before: what is not here cannot occur.
+//! A JSON Schema as a grammar in GBNF, the notation of llama.cpp. `schema` has
+//! refused all keywords that are not here.
 //!
 //! llama.cpp has this conversion too, in its library `common`. That library
 //! holds everything that llama.cpp's programs share, and takes as long to
-//! compile as the rest of llama.cpp; this conversion is all that was used of it.
+//! compile as the rest of llama.cpp; only its conversion was used.
 //!
 //! Sources: RFC 8259 for the texts, RFC 3339 for dates and times, JSON Schema
 //! 2020-12 for the keywords, `grammars/README.md` of llama.cpp for GBNF.
@@ -36,7 +36,7 @@ const UNBOUNDED: i64 = 9_999_999_999_999_999;
 /// Why a schema cannot become a grammar.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum GrammarError {
-    #[error("`{0}` leads nowhere")]
+    #[error("the schema has no `{0}`")]
     NoTarget(String),
     #[error("`allOf` can join objects with `properties` only")]
     NotJoinable,
@@ -45,7 +45,7 @@ pub(super) enum GrammarError {
 /// The grammar of a schema, with the rule `root`.
 pub(super) fn of_schema(schema: &Value) -> Result<String, GrammarError> {
     let mut rules = Rules { schema, names: BTreeMap::new(), text: String::new() };
-    let root = rules.any(schema)?;
+    let root = rules.expression(schema)?;
     Ok(format!("root ::= {root}\n{}{COMMON}", rules.text))
 }
 
@@ -70,8 +70,8 @@ impl<'a> Rules<'a> {
         format!("{kind}-{}", self.text.lines().count() + self.names.len())
     }
 
-    /// What a schema admits, as an expression that stands for one thing.
-    fn any(&mut self, schema: &'a Value) -> Result<String, GrammarError> {
+    /// An expression for what a schema admits: one name or one group.
+    fn expression(&mut self, schema: &'a Value) -> Result<String, GrammarError> {
         let Some(object) = schema.as_object() else { return Ok("value".to_owned()) };
         if let Some(target) = object.get("$ref").and_then(Value::as_str) {
             return self.reference(target);
@@ -84,7 +84,7 @@ impl<'a> Rules<'a> {
         }
         for several in ["oneOf", "anyOf"] {
             if let Some(parts) = object.get(several).and_then(Value::as_array) {
-                return Ok(one_of(parts.iter().map(|part| self.any(part)).collect::<Result<_, _>>()?));
+                return Ok(one_of(parts.iter().map(|part| self.expression(part)).collect::<Result<_, _>>()?));
             }
         }
         if let Some(parts) = object.get("allOf").and_then(Value::as_array) {
@@ -122,10 +122,10 @@ impl<'a> Rules<'a> {
             "array" => {
                 let one = schema.get("items").or_else(|| schema.get("prefixItems"));
                 if let Some(Value::Array(items)) = one {
-                    let items = items.iter().map(|item| self.any(item)).collect::<Result<Vec<_>, _>>()?;
+                    let items = items.iter().map(|item| self.expression(item)).collect::<Result<Vec<_>, _>>()?;
                     return Ok(format!("(\"[\" space {} \"]\" space)", items.join(" \",\" space ")));
                 }
-                let item = one.map_or_else(|| Ok("value".to_owned()), |item| self.any(item))?;
+                let item = one.map_or_else(|| Ok("value".to_owned()), |item| self.expression(item))?;
                 let (least, most) = (number("minItems").unwrap_or(0).max(0), number("maxItems"));
                 Ok(format!("(\"[\" space {} \"]\" space)", listed(&item, least, most)))
             }
@@ -169,16 +169,16 @@ impl<'a> Rules<'a> {
     ) -> Result<String, GrammarError> {
         let (mut required, mut optional) = (Vec::new(), Vec::new());
         for (name, schema, is_required) in properties {
-            let value = self.any(schema)?;
+            let value = self.expression(schema)?;
             let pair = format!("{} space \":\" space {value}", literal(&Value::from(*name).to_string()));
             let pair = self.add(&self.fresh("pair"), &pair);
             if *is_required { required.push(pair) } else { optional.push(pair) }
         }
-        // From the last to the first: each says what may follow it.
+        // From last to first: a rule says what may follow its pair.
         let mut rest = match more {
             None => None,
             Some(schema) => {
-                let value = self.any(if schema.is_boolean() { &Value::Null } else { schema })?;
+                let value = self.expression(if schema.is_boolean() { &Value::Null } else { schema })?;
                 let pair = self.add(&self.fresh("more"), &format!("string \":\" space {value}"));
                 Some(self.add(&self.fresh("rest"), &format!("{pair} (\",\" space {pair})*")))
             }
@@ -210,7 +210,7 @@ impl<'a> Rules<'a> {
             }
             let Some(named) = part.get("properties").and_then(Value::as_object) else {
                 return match parts {
-                    [only] => self.any(only),
+                    [only] => self.expression(only),
                     _ => Err(GrammarError::NotJoinable),
                 };
             };
@@ -232,7 +232,7 @@ impl<'a> Rules<'a> {
         // The name comes first, because the schema may refer to itself.
         let name = format!("ref-{}", self.names.len());
         self.names.insert(target, name.clone());
-        let body = self.any(schema)?;
+        let body = self.expression(schema)?;
         Ok(self.add(&name, &body))
     }
 
@@ -263,7 +263,7 @@ fn literal(json: &str) -> String {
     format!("\"{}\"", json.replace('\\', r"\\").replace('"', "\\\""))
 }
 
-/// So many items with commas between them.
+/// `least` to `most` items, with commas.
 fn listed(item: &str, least: i64, most: Option<i64>) -> String {
     let following = |least: i64| match most {
         None if least == 0 => "*".to_owned(),

@@ -1,6 +1,6 @@
 //! The jobs that wait for a thread, and the threads that wait for a job. A
-//! job goes to the waiting thread that already holds most of its prompt. A
-//! thread that gets a job of which another holds more asks that one for a copy.
+//! job goes to the waiting thread that already holds most of its prompt. If
+//! another thread holds more of the prompt, it is asked for a copy.
 
 use super::slots::shared_prefix;
 use crate::locked;
@@ -42,7 +42,7 @@ struct Loan<C> {
 
 /// A copy of fewer tokens is not worth waiting until the other thread's
 /// current step ends.
-const WORTH_A_COPY: usize = 64;
+const MIN_COPY_TOKENS: usize = 64;
 
 impl<T, C> JobQueue<T, C> {
     /// A queue for this many threads, which closes when all of them have left.
@@ -108,7 +108,7 @@ impl<T, C> JobQueue<T, C> {
         let mut state = self.lock();
         let others = (0..state.held.len()).filter(|other| *other != thread);
         let from = others.max_by_key(|other| longest_shared(&state.held[*other], prompt))?;
-        if longest_shared(&state.held[from], prompt) < own + WORTH_A_COPY {
+        if longest_shared(&state.held[from], prompt) < own + MIN_COPY_TOKENS {
             return None;
         }
         state.loans.push(Loan { from, to: thread, prompt: prompt.to_vec(), copy: None });
@@ -141,7 +141,7 @@ impl<T, C> JobQueue<T, C> {
             drop(state);
             let made = copy(&prompt);
             state = self.lock();
-            // A thread waits for one copy at a time, so that its loan is found by the thread.
+            // A thread waits for one copy at a time, so its number identifies the loan.
             if let Some(loan) = state.loans.iter_mut().find(|loan| loan.to == to) {
                 loan.copy = Some(made);
             }
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn what_is_hardly_more_than_ones_own_is_not_borrowed() {
-        assert_eq!(borrowed(vec![5; 300], 300 - WORTH_A_COPY + 1), None);
+        assert_eq!(borrowed(vec![5; 300], 300 - MIN_COPY_TOKENS + 1), None);
         assert_eq!(borrowed(vec![6; 300], 0), None);
     }
 

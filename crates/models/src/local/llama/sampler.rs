@@ -79,7 +79,7 @@ fn draw(chance: &mut LlamaSampler, candidates: Vec<LlamaTokenData>) -> Option<Ll
     candidates.selected_token()
 }
 
-/// Those of the tokens that the grammar allows next.
+/// The tokens of these that the grammar allows next.
 fn allowed(grammar: &mut LlamaSampler, logits: &[f32], tokens: impl IntoIterator<Item = i32>) -> Vec<LlamaTokenData> {
     let candidates =
         tokens.into_iter().map(|id| LlamaTokenData::new(LlamaToken(id), logits[id as usize], 0.0)).collect();

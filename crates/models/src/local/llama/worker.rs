@@ -23,9 +23,9 @@ use tokio::runtime::Runtime;
 const STEP_TOKENS: usize = 128;
 
 /// Steps of a prompt begin at multiples of this, and have no fewer tokens
-/// unless the whole prompt is shorter. Kernels treat fewer than 8 tokens, and
-/// those left over from groups of 4, in another way and round differently;
-/// so it makes no difference to a token where a reused prefix ended.
+/// unless the whole prompt is shorter. Kernels round differently for fewer than
+/// 8 tokens, and for those left over from groups of 4. With whole grains, it
+/// makes no difference to a token where a reused prefix ended.
 const GRAIN: usize = 16;
 
 /// Everything a thread owns.

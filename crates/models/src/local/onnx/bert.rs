@@ -265,7 +265,7 @@ impl GraphWriter<'_> {
             let weight = self.constant(&weight_name, &weight);
             return Ok(self.graph.fused("Attention", &[input, &weight, &bias, &mask], &[heads]));
         };
-        let quantized = QuantizedMatrix::columns_of(&weight, limit)?;
+        let quantized = QuantizedMatrix::quantize_columns(&weight, limit)?;
         let columns = quantized.scales.len();
         let weight = self.graph.int8s(&weight_name, &weight.shape, &quantized.values);
         let scales = self.graph.floats(&format!("{name}.attention.scales"), &[columns], &quantized.scales);
@@ -285,7 +285,7 @@ impl GraphWriter<'_> {
             let weight = self.constant(&format!("{name}.weight"), &weight);
             return Ok((self.graph.node("MatMul", &[input, &weight], &[]), bias));
         };
-        let quantized = QuantizedMatrix::columns_of(&weight, limit)?;
+        let quantized = QuantizedMatrix::quantize_columns(&weight, limit)?;
         let weight = self.graph.int8s(&format!("{name}.weight"), &weight.shape, &quantized.values);
         let scales = self.graph.floats(&format!("{name}.scales"), &[columns], &quantized.scales);
         let Some(floor) = floor else {

@@ -50,7 +50,7 @@ pub(crate) fn write(folder: &Path, words: &[&str], n_labels: usize) -> Result<()
     if n_labels > 0 {
         pair("bert.pooler.dense".to_owned(), vec![hidden, hidden]);
         pair("classifier".to_owned(), vec![n_labels, hidden]);
-        // With a head on top, the rest is one part of the whole.
+        // With a head, all other names begin with `bert.`.
         for (name, _) in &mut shapes {
             if name.starts_with("embeddings") || name.starts_with("encoder") {
                 name.insert_str(0, "bert.");

@@ -110,8 +110,8 @@ impl TokenBatch {
     }
 }
 
-/// Batches of at most `batch_tokens` tokens (one text where that is less), the
-/// longest first, in jobs that a session runs at one go. Texts without tokens
+/// Batches of at most `batch_tokens` tokens (or one longer text), the longest
+/// first, in jobs that a session runs at one go. Texts without tokens
 /// are left out. Unless the model can `mask` padding, only texts of equal
 /// length share a batch.
 pub(crate) fn jobs(

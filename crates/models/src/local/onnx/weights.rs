@@ -135,7 +135,7 @@ pub(crate) struct QuantizedMatrix {
 
 impl QuantizedMatrix {
     /// Rounds a matrix to integers in `-limit..=limit`.
-    pub(crate) fn columns_of(matrix: &Tensor, limit: i8) -> Result<Self, WeightsError> {
+    pub(crate) fn quantize_columns(matrix: &Tensor, limit: i8) -> Result<Self, WeightsError> {
         let (_, columns) = matrix.rows_and_columns()?;
         let mut scales = vec![0.0_f32; columns];
         for row in matrix.values.chunks_exact(columns.max(1)) {
@@ -160,7 +160,7 @@ mod tests {
     fn quantised_values_are_within_half_a_step() {
         let matrix = Tensor { shape: vec![3, 2], values: vec![1.0, 0.0, -0.37, 0.0, 0.501, 0.0] };
         for limit in [127, 63] {
-            let quantized = QuantizedMatrix::columns_of(&matrix, limit).expect("a matrix");
+            let quantized = QuantizedMatrix::quantize_columns(&matrix, limit).expect("a matrix");
             assert_eq!(quantized.values[0], limit);
             for (i, value) in matrix.values.iter().enumerate() {
                 let scale = quantized.scales[i % 2];

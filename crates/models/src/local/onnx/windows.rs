@@ -1,6 +1,6 @@
 //! A text of any length as windows of tokens, and where in them the tokens of
 //! its parts are read. Windows overlap, so that a token at the end of one has
-//! more around it in the next; each token of a part is read once.
+//! more context in the next; each token of a part is read once.
 
 use super::tokens::{TextTokenizer, TokenSequence};
 use std::{cmp::Reverse, ops::Range};
@@ -8,8 +8,8 @@ use std::{cmp::Reverse, ops::Range};
 /// A window that has no room for the tokens that it must share with the next one.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "its window of {window} tokens leaves {room} beside the {around} that it adds to every text, and windows cannot \
-     share {overlap} of them: lower `overlap`"
+    "a window of {window} tokens has room for {room} of the text (the model adds {around} to every text), so windows \
+     cannot overlap by {overlap}: lower `overlap`"
 )]
 pub(crate) struct WindowTooShort {
     window: usize,
@@ -122,13 +122,13 @@ fn windows(n: usize, room: usize, overlap: usize) -> Vec<Range<usize>> {
     windows
 }
 
-/// In which windows tokens are read: in the one that holds all of them with the
-/// most around them; if none does, each in the window in whose middle it is.
+/// In which windows tokens are read: all in the one with the most context around
+/// them; if none holds all, each in the one with the nearest middle.
 fn stretches(tokens: Range<usize>, windows: &[Range<usize>], n: usize) -> Vec<(usize, Range<usize>)> {
     if tokens.is_empty() {
         return Vec::new();
     }
-    // Beyond an end of the text, no window has more tokens.
+    // At an end of the text, no window has more context.
     let around = |window: &Range<usize>| {
         let before = if window.start == 0 { usize::MAX } else { tokens.start - window.start };
         let after = if window.end == n { usize::MAX } else { window.end - tokens.end };

@@ -21,7 +21,7 @@ impl Redactor {
     }
 
     /// Takes a piece, and returns the text that is known to hold no secret.
-    /// However the text is cut, the returned text is the same in all.
+    /// However the text is cut, the whole returned text is the same.
     pub(crate) fn push(&mut self, piece: &str) -> String {
         self.held.push_str(piece);
         self.release(false)

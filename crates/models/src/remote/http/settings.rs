@@ -11,12 +11,12 @@ use serde_json::json;
 use std::{collections::BTreeMap, fmt::Display, net::IpAddr, sync::Mutex, time::Duration};
 use tokio::time::Instant;
 
-/// The value of a header that begins like this is the name of a variable.
+/// A header value with this prefix names an environment variable.
 const FROM_ENVIRONMENT: &str = "env:";
 /// Headers whose value is a secret, so that it may not stand in a file.
 const SECRET_HEADERS: [&str; 6] =
     ["authorization", "proxy-authorization", "api-key", "x-api-key", "x-goog-api-key", "cookie"];
-/// The same for parameters of the address: they are shown where the address is.
+/// Secret parameters of the address, which would be shown with it.
 const SECRET_PARAMETERS: [&str; 5] = ["key", "api_key", "api-key", "access_token", "sig"];
 /// Headers of the connection: another `Host` would lead a key past the address
 /// of the settings.
@@ -34,7 +34,7 @@ const CONNECTION_HEADERS: [&str; 10] = [
 ];
 /// In seconds.
 const YEAR: f64 = 365.0 * 86_400.0;
-/// The parameters of an address without any.
+/// No parameters of the address.
 pub(crate) const NO_QUERY: &BTreeMap<String, String> = &BTreeMap::new();
 /// The largest answer if the settings do not say: 16 MiB.
 pub(crate) const MAX_RESPONSE: usize = 16 << 20;
@@ -75,12 +75,12 @@ pub(crate) struct Conventions {
     pub(crate) headers: &'static [(&'static str, &'static str)],
     /// A free request that shows whether the endpoint answers and accepts the key.
     pub(crate) probe: Probe,
-    /// The endpoint of settings without an address; none where an address is needed.
+    /// The endpoint if the settings name no address; `None` if they must.
     pub(crate) default_endpoint: Option<DefaultEndpoint>,
 }
 
-/// The endpoint of settings without an address, with the variables that the
-/// provider's own libraries read.
+/// The default endpoint, with the variables that the provider's own libraries
+/// read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DefaultEndpoint {
     pub(crate) address: &'static str,
@@ -163,9 +163,7 @@ impl EndpointSettings<'_> {
     /// program is identified by its digest, wherever it is served.
     pub(crate) fn base(&self, cx: &ModelContext) -> Result<String, Error> {
         if self.model.trim().is_empty() {
-            return Err(Error::Config(
-                "`model` is empty: give the name by which the endpoint knows the model".to_owned(),
-            ));
+            return Err(Error::Config("`model` is empty: give the model's name at the endpoint".to_owned()));
         }
         if functions::is_function(self.base_url) {
             return Ok(self.base_url.to_owned());
@@ -189,7 +187,7 @@ impl EndpointSettings<'_> {
     }
 
     /// Reads the secrets and checks everything that can be checked here.
-    pub(crate) fn connect(&self, cx: &ModelContext) -> Result<Endpoint, Error> {
+    pub(crate) fn build_endpoint(&self, cx: &ModelContext) -> Result<Endpoint, Error> {
         let (base, function) = functions::address(self.model, self.base(cx)?)?;
         let timeout = self.duration("timeout_seconds", self.timeout_seconds)?;
         let connect_timeout = self.duration("connect_timeout_seconds", self.connect_timeout_seconds)?;
@@ -214,7 +212,9 @@ impl EndpointSettings<'_> {
             let header = HeaderName::from_bytes(name.as_bytes())
                 .map_err(|_| self.refused(format_args!("`{name}` cannot be the name of a header")))?;
             if CONNECTION_HEADERS.contains(&header.as_str()) {
-                return Err(self.refused(format_args!("the header `{name}` is the connection's own")));
+                return Err(
+                    self.refused(format_args!("the header `{name}` is set by the connection and cannot be set here"))
+                );
             }
             let value = match value.strip_prefix(FROM_ENVIRONMENT) {
                 Some(variable) => self.secret(cx, variable, &mut secrets)?,
@@ -263,7 +263,7 @@ impl EndpointSettings<'_> {
 
     /// Whether the endpoint answers and takes the key.
     pub(crate) async fn ready(&self, cx: &ModelContext) -> Result<(), Error> {
-        let endpoint = self.connect(cx)?;
+        let endpoint = self.build_endpoint(cx)?;
         let started = Instant::now();
         let probe = match self.conventions.probe {
             Probe::Models => endpoint.client.get(endpoint.url("models")),
@@ -278,7 +278,7 @@ impl EndpointSettings<'_> {
         }
         // Not every server lists its models, so any answer shows that it works,
         // except one about the key, the account or the server's own health.
-        match endpoint.refusal(response, started).await {
+        match endpoint.read_refusal(response, started).await {
             error @ (Error::Authentication { .. } | Error::QuotaExhausted { .. }) => Err(error),
             error @ Error::Server { status: 500.., .. } => Err(error),
             _ => Ok(()),
@@ -301,7 +301,7 @@ impl EndpointSettings<'_> {
     }
 
     fn duration(&self, name: &str, seconds: f64) -> Result<Duration, Error> {
-        // A time limit of more than a year means none; sums of longer ones overflow.
+        // Time limits are at most a year, because sums of longer ones overflow.
         let duration = Duration::try_from_secs_f64(seconds.min(YEAR)).ok().filter(|duration| !duration.is_zero());
         duration.ok_or_else(|| self.refused(format_args!("`{name}` must be above 0 seconds, not {seconds}")))
     }

@@ -3,8 +3,8 @@
 //!
 //! Own code, since the crates for it bring a parser library or a second body
 //! type along and take events of any size. Source: WHATWG HTML, "Server-sent
-//! events", on how an event stream is interpreted. `id` and `retry` are about
-//! coming back to a stream, which no provider offers for answers.
+//! events", on how an event stream is interpreted. `id` and `retry` are for
+//! reconnecting to a stream, which no provider offers for answers.
 
 /// An event with more bytes than this cannot be part of an answer.
 const MOST: usize = 16 << 20;
@@ -60,8 +60,8 @@ impl SseParser {
         Ok(events)
     }
 
-    /// The event that the end of the stream leaves without its empty line:
-    /// some servers close right after the last data.
+    /// The last event, if the stream ended before its empty line: some
+    /// servers close right after the last data.
     pub(super) fn end(mut self) -> Option<SseEvent> {
         self.end_line().or_else(|| self.event())
     }

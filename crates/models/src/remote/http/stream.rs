@@ -1,9 +1,9 @@
 //! Answers that an endpoint sends piece by piece, as server-sent events.
 //!
-//! A complete answer may take `timeout_seconds`. A streamed answer shows that
-//! it makes progress, so there this is the longest silence before the first
-//! event and between two events; in all the answer may take [`PATIENCE`] times
-//! as long. All its events together may be no larger than a complete answer.
+//! A complete answer may take `timeout_seconds`. In a streamed answer, which
+//! shows its progress, that is the longest silence before the first event and
+//! between two events; the whole answer may take [`PATIENCE`] times as long. All
+//! its events together may be no larger than a complete answer.
 
 use super::{
     Endpoint,
@@ -53,7 +53,7 @@ impl Endpoint {
         let sent = timeout_at(started + self.timeout, sent).await.map_err(|_| self.timed_out())?;
         let mut response = sent.map_err(|error| self.broken(error, started))?;
         if !response.status().is_success() {
-            return Err(self.refusal(response, started).await);
+            return Err(self.read_refusal(response, started).await);
         }
         self.record_hints(response.headers(), started);
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
@@ -98,7 +98,7 @@ impl Endpoint {
         let value = self.read(event.data.clone())?;
         // An error without the usual envelope is recognised by the event's name.
         if event.name == "error" {
-            return Err(self.reported(&event.data));
+            return Err(self.error_in_200(&event.data));
         }
         Ok(value)
     }

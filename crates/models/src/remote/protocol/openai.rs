@@ -1,5 +1,5 @@
-//! OpenAI's `/v1/chat/completions`, with the differences of the providers that speak it too. Where an endpoint refuses
-//! a newer part of the protocol by its name, it is asked without.
+//! OpenAI's `/v1/chat/completions`, with the differences of the providers that speak it too. If a refusal names a newer
+//! part of the protocol, the request is repeated without it.
 
 mod chunks;
 mod dialect;
@@ -198,7 +198,7 @@ impl OpenAi {
 }
 
 fn reply(model: &ChatTarget<'_>, request: &ChatRequest, answer: &Value) -> Result<ChatReply, Error> {
-    trace::answered_by(answer.get("model").and_then(Value::as_str));
+    trace::record_model(answer.get("model").and_then(Value::as_str));
     let malformed = |reason: &str| model.endpoint.malformed(reason);
     let choice = answer.pointer("/choices/0").ok_or_else(|| malformed("there is no `choices[0]`"))?;
     let message = choice.get("message").ok_or_else(|| malformed("there is no `choices[0].message`"))?;

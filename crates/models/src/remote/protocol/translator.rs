@@ -15,7 +15,7 @@ mod failure;
 mod stream;
 
 use super::{
-    Extra, Language, Translation,
+    Extra, GenaiProtocol, Translation,
     speaker::{ChatReply, ChatTarget, Speaker, TokenCounts, decimal},
 };
 use crate::{
@@ -45,7 +45,7 @@ const WITHHELD: [&str; 2] = ["guardrail_intervened", "content_filtered"];
 pub(super) struct Translator {
     client: Client,
     target: ServiceTarget,
-    /// The same for streams.
+    /// For streams.
     stream_target: ServiceTarget,
     /// Whether the instructions ask for schemas: because the provider has no
     /// other way, the settings say so, or the model refused them.
@@ -57,11 +57,11 @@ pub(super) struct Translator {
 
 impl Translator {
     pub(super) fn new(translation: Translation, model: &ChatTarget<'_>) -> Result<Self, Error> {
-        let Translation { language, path, stream_path, takes_schema, extra } = translation;
-        let kind = match language {
-            Language::Anthropic => AdapterKind::Anthropic,
-            Language::Gemini => AdapterKind::Gemini,
-            Language::BedrockConverse => AdapterKind::BedrockApi,
+        let Translation { protocol, path, stream_path, takes_schema, extra } = translation;
+        let kind = match protocol {
+            GenaiProtocol::Anthropic => AdapterKind::Anthropic,
+            GenaiProtocol::Gemini => AdapterKind::Gemini,
+            GenaiProtocol::BedrockConverse => AdapterKind::BedrockApi,
         };
         model.omits_only(&OPTIONAL)?;
         let mut wanted = model.extra.clone();
@@ -153,7 +153,7 @@ impl Translator {
             self.client.exec_chat(Self::with_span(&self.target), Self::request(request, in_words), Some(&options));
         let answer = timeout(model.endpoint.timeout, answer).await.map_err(|_| model.endpoint.timed_out())?;
         let answer = answer.map_err(|error| failure::of_a_call(model, error, sent))?;
-        trace::answered_by(Some(&answer.provider_model_iden.model_name));
+        trace::record_model(Some(&answer.provider_model_iden.model_name));
         let body = answer.captured_raw_body.as_ref();
         if let Some(error) = body.and_then(|body| model.endpoint.error_in(body)) {
             return Err(error);

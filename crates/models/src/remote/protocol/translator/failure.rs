@@ -14,7 +14,9 @@ pub(super) fn of_a_call(model: &ChatTarget<'_>, error: genai::Error, sent: Insta
     match error {
         genai::Error::WebModelCall { webc_error, .. } | genai::Error::WebAdapterCall { webc_error, .. } => {
             match webc_error {
-                Web::ResponseFailedStatus { status, body, headers } => endpoint.refused(status, &headers, &body, sent),
+                Web::ResponseFailedStatus { status, body, headers } => {
+                    endpoint.error_of_status(status, &headers, &body, sent)
+                }
                 Web::Reqwest(error) => endpoint.broken(error, sent),
                 Web::ResponseFailedNotJson { content_type, .. } => {
                     endpoint.malformed(format!("not JSON but `{content_type}`"))
@@ -43,7 +45,7 @@ pub(super) fn of_a_stream(model: &ChatTarget<'_>, error: genai::Error, last: &st
                 Ok(error) => match *error {
                     genai::Error::HttpError { status, body, headers, .. } => {
                         let headers: &HeaderMap = &headers;
-                        return endpoint.refused(status, headers, &body, sent);
+                        return endpoint.error_of_status(status, headers, &body, sent);
                     }
                     other => return endpoint.malformed(other),
                 },
@@ -58,8 +60,9 @@ pub(super) fn of_a_stream(model: &ChatTarget<'_>, error: genai::Error, last: &st
             let said = |name: &str| body.get(name).is_some_and(|said| !said.is_null());
             let blocked = || blocked(model, &serde_json::from_str(last).unwrap_or_default());
             match said("error") || said("message") {
-                true => endpoint.reported(&body.to_string()),
-                false => blocked().unwrap_or_else(|| endpoint.malformed(format!("this is no part of one: {body}"))),
+                true => endpoint.error_in_200(&body.to_string()),
+                false => blocked()
+                    .unwrap_or_else(|| endpoint.malformed(format!("this event is not part of an answer: {body}"))),
             }
         }
         other => endpoint.malformed(other),
