@@ -201,7 +201,7 @@ async fn pause(duration: Duration) {
     }
 }
 
-/// The announced length, half of the body, and the end of the connection.
+/// Announces the whole length, sends half of it, and disconnects.
 fn broken_off(bytes: &Bytes) -> Response {
     let half = bytes.slice(..bytes.len() / 2);
     let parts = stream::unfold(Some(half), |half| async {

@@ -1,4 +1,4 @@
-//! The server: connections on 127.0.0.1, and what holds it from the outside.
+//! The server: connections on 127.0.0.1, and the handle of a running one.
 
 use crate::{Error, SimulatorSettings, Stats, api, line::CuttableStream, state::SimulatorState};
 use axum::{Extension, Router};

@@ -23,7 +23,7 @@ pub(crate) struct Circle {
     pub(crate) imports: Vec<(String, String)>,
 }
 
-/// By folder: from which of its modules to which, and what is imported.
+/// By folder: the importing and the imported module, and an import.
 type Edges = BTreeMap<Module, BTreeMap<(String, String), String>>;
 
 /// The imports between the modules at the top of a crate.

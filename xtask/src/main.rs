@@ -31,7 +31,7 @@ const NAMES: &[&str] =
 const LAYOUT: &str = "crates/lab/src/layout.rs";
 
 /// Crates that do not know by which command people call them:
-/// `crates/app/src/advice.rs` adds the command that mends an error.
+/// `crates/app/src/advice.rs` adds the command that fixes an error.
 const WITHOUT_COMMANDS: &[&str] = &[
     "crates/executor/",
     "crates/store/",
@@ -160,8 +160,8 @@ fn dependencies(folder: &Path) -> Vec<(String, String)> {
     found
 }
 
-/// Each dependency is named somewhere in the crate: one that is not costs
-/// compile time and nothing else.
+/// Each dependency is named somewhere in the crate: an unused one only costs compile
+/// time.
 fn unused(root: &Path, complaints: &mut Vec<String>) {
     for (name, _) in DIRECTION {
         let folder = folder(root, name);

@@ -1,4 +1,4 @@
-//! Writes the report of a large run that never was: 200 trials of 2,000
+//! Writes the report of an invented large run: 200 trials of 2,000
 //! questions, unless other numbers are given. For looking at the page's size and
 //! speed; `crates/python/tests/page/large.py` measures it in a browser.
 //!
@@ -65,7 +65,7 @@ fn main() -> Made<()> {
     Ok(writeln!(out, "{}: written in {:.1} s", page.display(), begun.elapsed().as_secs_f64())?)
 }
 
-/// All words of the documents are the same few.
+/// Text of a few words that repeat.
 fn text(random: &mut Random, bytes: usize) -> String {
     const WORDS: [&str; 16] = [
         "the", "mill", "grinds", "oats", "and", "rye", "before", "winter", "because", "its", "wheel", "turns",
@@ -180,7 +180,7 @@ fn trial(number: usize, documents: &[String], questions: &[Question], names: &[&
             }
         })
         .collect();
-    // Intervals of single trials are not what is looked at here, and would take most of the time.
+    // Invented: real intervals would take most of the time, and are not what is measured here.
     let summary = |name: &str| {
         let values: Vec<f64> = asked.iter().filter_map(|question| question.scores[name].score.value()).collect();
         let mean = eval::statistics::mean(&values);

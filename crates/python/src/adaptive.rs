@@ -60,7 +60,7 @@ impl LearnedLimit {
         state.paused_until.map(|until| until - now)
     }
 
-    /// Takes a call out of the rate limits. `false` if it has to wait: see
+    /// Charges a call to the rate limits. `false` if it has to wait: see
     /// [`LearnedLimit::pause`].
     pub fn admit(&self) -> bool {
         // What a call costs in tokens is not known here.
@@ -81,8 +81,8 @@ impl LearnedLimit {
         self.record(kind, circumstances, None, again);
     }
 
-    /// A call was refused, for the `refusals`-th time. How long it rests before
-    /// it is made again; none if no call has got through for too long.
+    /// A call was refused, for the `refusals`-th time. Returns how long it rests; none
+    /// if no call has got through for too long.
     pub fn refused(
         &self,
         circumstances: Circumstances,

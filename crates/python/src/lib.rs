@@ -19,7 +19,7 @@ mod bindings;
 #[cfg(feature = "python")]
 #[pyo3::pymodule]
 mod _core {
-    /// Functions of the user's own run where this runs.
+    /// The user's functions run in this interpreter.
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
         app::install_advice();

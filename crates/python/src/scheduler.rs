@@ -77,7 +77,7 @@ pub struct AttemptVerdict {
 /// The state of a task, with the numbers that Python uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum InputStatus {
-    /// No attempt had a result or was the last one.
+    /// It neither completed nor failed.
     #[default]
     DidNotRun,
     /// The first attempt had a result.
@@ -262,7 +262,7 @@ impl<P, E> TaskScheduler<P, E> {
     }
 
     /// The worker's attempt was refused, for lack of capacity on the other side.
-    /// That is no failed attempt: the task is tried again after this rest. `None`
+    /// This does not count as failed: the task is tried again after this rest. `None`
     /// if the worker has no attempt.
     pub fn refuse(&mut self, worker: WorkerNumber, error: E, rest: Duration, now: Duration) -> Option<AttemptVerdict> {
         let (task, _) = self.end_attempt(worker, now)?;

@@ -87,8 +87,8 @@ impl Changes {
     }
 }
 
-/// Refuses an experiment file among the words of a verb, such as names of
-/// models: it needs its flag.
+/// Refuses an experiment file among positional arguments, such as names of models: it
+/// needs its flag.
 pub fn refuse_experiment_as_word(words: &[String], verb: &str) -> Result<(), CommandFailure> {
     match words.iter().find(|word| word.ends_with(".toml")) {
         Some(file) => Err(CommandFailure::usage(format!(

@@ -71,7 +71,7 @@ pub fn golden(manifest: &GoldenManifest, paths: &[PathBuf]) -> String {
     text
 }
 
-/// What a dataset gives a run, and what of it is not used.
+/// What a run can use of a dataset, and what not.
 pub fn dataset_report(report: &DatasetReport) -> Vec<String> {
     let DatasetReport { questions, with_evidence, with_reference, without_evidence, unanswerable, .. } = report;
     let mut line =

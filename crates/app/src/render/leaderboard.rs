@@ -98,7 +98,7 @@ struct TableColumn<'a> {
     column: &'a Column,
     /// Its index among the columns of the board, and of its cells in each row.
     place: usize,
-    /// How many questions each of its means is over, if that is the same for all.
+    /// The number of questions of each of its means, if all have the same number.
     questions: Option<usize>,
     brevity: Brevity,
     /// Whether the layout names it.
@@ -247,7 +247,7 @@ fn blocks(board: &Board, layout: &TableLayout, lines: Vec<String>, rows: &[&Boar
     text
 }
 
-/// How many questions each mean of a column is over, if that is the same for all.
+/// The number of questions of each mean of a column, if all have the same number.
 fn questions(board: &Board, place: usize) -> Option<usize> {
     let mut counts = board.rows.iter().filter_map(|row| match row.cells.get(place)? {
         Cell::Scores(CellScores { summary, .. }) => Some((summary.n_scored, summary.n_total)),
@@ -284,7 +284,7 @@ fn format_cell(shown: &TableColumn<'_>, cell: &Cell) -> String {
             let is_brief = kind == ColumnKind::Metric && !shown.is_named || shown.brevity == Brevity::WithoutIntervals;
             let mean = if is_brief { number_or_dash(summary.mean, 3) } else { mean(summary) };
             match shown.questions {
-                // Metrics of an objective may be asked of different questions.
+                // The metrics of an objective may have different questions.
                 _ if kind != ColumnKind::Metric && summary.n_failed == 0 => mean,
                 Some(_) => mean,
                 None if summary.n_failed > 0 || summary.mean.is_none() => {

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long the first line of an operator waits until the number of its rows is known.
+/// How long the first line of an operator waits for the number of its rows.
 const KNOWN_AFTER: Duration = Duration::from_secs(1);
 /// How often a running operator gets a line.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
@@ -86,7 +86,7 @@ impl ProgressLines {
     }
 }
 
-/// The rows that are done, of how many if that is known.
+/// The rows that are done, and their total if it is known.
 fn amount(operator: &OperatorProgress) -> String {
     let done = count(operator.rows_done);
     match operator.rows_estimated {

@@ -86,7 +86,7 @@ class Run:
             for task in self._tasks.values():
                 give_up(task)
             if self._done.done() and not self._done.cancelled():
-                self._done.exception()  # For the same reason.
+                self._done.exception()  # So that asyncio does not report it.
             if self._bar is not None:
                 self._bar.close()
 
@@ -167,7 +167,7 @@ class Run:
     def _ended(self, worker: int, error: BaseException | None) -> bool:
         """Handles an attempt that ended without a wanted result. Returns whether its worker continues.
 
-        It does not after a cancellation: a task that was cancelled cannot be told from one that still is.
+        It does not after a cancellation: asyncio does not tell whether that is over or still going on.
         """
         cut = self._scheduler.cut(worker)
         if cut == "timed out":
@@ -177,7 +177,7 @@ class Run:
         refused = self._refused(error)
         wish = retry_after(error) if refused else None
         verdict = self._scheduler.failed(worker, error, not is_permanent(error), refused, wish)
-        # A limit is found by running into it: what it refuses is no news.
+        # A learned limit expects refusals, so they are not reported.
         if not (refused and verdict is not None and verdict[2] and self._refused is is_refusal):
             self._judge(verdict, error)
         return not isinstance(error, asyncio.CancelledError)

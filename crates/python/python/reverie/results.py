@@ -44,7 +44,7 @@ class Trial:
         self.reason: str | None = board["no_winner"]
         """Why the run names no winner; None where it names one."""
         self.is_tied: bool = row["tied"]
-        """Whether it cannot be told from the trial that leads."""
+        """Whether it cannot be told apart from the leading trial."""
 
     def __repr__(self) -> str:
         labels = ", ".join(label for label in self.labels.values() if label != "none")
@@ -169,7 +169,7 @@ class Results:
 
         `difference` is the mean difference of the objective between trials that are equal on all other axes, `low`
         and `high` are the ends of its 95 % interval over questions, and `pairs` counts the pairs of trials. A value
-        without pairs was never tried with the same others.
+        without pairs was never tried in an otherwise equal trial.
         """
         columns = [("axis", "text"), ("value", "text"), ("baseline", "text"), ("pairs", "count"), ("questions", "count")]
         columns += [("difference", "real"), ("low", "real"), ("high", "real")]
@@ -289,7 +289,7 @@ class Results:
     def calibrate(self, metric: str, labels: Any) -> Calibration:
         """How far a judged metric agrees with people, and what the means would be if people had scored everything.
 
-        What `reverie calibrate` does on the command line. Nothing is asked.
+        `reverie calibrate` does the same. No model is called.
 
         Args:
             metric: A metric of the run.
@@ -385,7 +385,7 @@ class Comparison(Table):
 
     `p_value` is that of a sign-flip test, `corrected` the same corrected by Holm for the number of metrics;
     `effect_size` is the mean difference in standard deviations of the differences. `least` and `most` are the mean
-    difference if missing scores were as bad, or as good, for the first as they can be.
+    difference if all missing scores were the worst, or the best, for the first.
     """
 
     def __init__(self, first: str, second: str, rows: list[dict[str, Any]]) -> None:

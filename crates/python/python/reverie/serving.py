@@ -32,7 +32,7 @@ class Service:
     Args:
         bundle: What `reverie promote` made: a folder, or a URL such as `s3://bucket/manuals-1`.
         fallback: The bundle that answers while the chat model of the first one fails.
-        keys: The path of a file that `reverie keys new` wrote. Without it, everybody may ask who reaches the server, and
+        keys: The path of a file that `reverie keys new` wrote. Without it, everybody who reaches the server may ask, and
             nobody may read `/metrics`.
         public_url: The address that people use, for links to sources. A server on this machine that passes requests on,
             such as nginx, needs it, or `open_to_all`.
@@ -88,7 +88,7 @@ class Service:
 
     @property
     def name(self) -> str:
-        """By which clients ask for it, in `model`."""
+        """The name that clients send as `model`."""
         return self._core.name
 
     @property

@@ -122,7 +122,7 @@ impl PyScheduler {
         Some(Circumstances { latency, in_flight, others })
     }
 
-    /// The next input and its place among the outputs.
+    /// The next input. Makes room for its output.
     fn fetch(&self, py: Python<'_>, index: usize) -> PyResult<Option<Py<PyAny>>> {
         let Some(payload) = self.inputs.bind(py).clone().next() else { return Ok(None) };
         let outputs = self.outputs.bind(py);
@@ -232,8 +232,8 @@ impl PyScheduler {
         Ok(self.core().hire(target))
     }
 
-    /// Seconds until an attempt may start that has to wait now, because its task rests, or
-    /// because the limit lets no attempt start. `None` if no attempt waits for that.
+    /// Seconds until a waiting attempt may start, because its task has rested or the limit
+    /// admits attempts again. `None` if none waits.
     fn next_start(&self, py: Python<'_>) -> Option<f64> {
         let learned = self.learned(py)?;
         let (rested, wanting) = {
@@ -242,7 +242,7 @@ impl PyScheduler {
         };
         let pause = learned.get().limit.pause().filter(|_| wanting);
         let next = match (rested, pause) {
-            // What has rested must wait for the end of the pause.
+            // Whichever is first: then both are looked at again.
             (Some(rested), Some(pause)) => Some(rested.min(pause)),
             (one, other) => one.or(other),
         };
@@ -373,7 +373,7 @@ impl PyScheduler {
         self.core().next_deadline(now).as_secs_f64()
     }
 
-    /// Nothing begins any more. Workers whose attempts are to be cancelled.
+    /// Nothing begins any more. Returns the workers whose attempts must end.
     fn stop(&self) -> Vec<WorkerNumber> {
         self.core().stop()
     }
@@ -388,7 +388,7 @@ impl PyScheduler {
         self.core().finished()
     }
 
-    /// Status, seconds and errors of each input, once.
+    /// Takes out the status, seconds and errors of each input.
     fn records(&self) -> Vec<(u8, f64, Vec<Py<PyAny>>)> {
         let records = self.core().take_records();
         records.into_iter().map(|record| (record.status as u8, record.spent.as_secs_f64(), record.errors)).collect()

@@ -207,7 +207,7 @@ impl PyReply {
 
 #[pymethods]
 impl PyReply {
-    /// The next part, at once: `done` is called from another thread, first with
+    /// Asks for the next part; `done` is called from another thread, first with
     /// the status and the headers, then with bytes, at last with None.
     fn anext(&self, done: Py<PyAny>) -> PyResult<()> {
         let parts = self.parts.clone();

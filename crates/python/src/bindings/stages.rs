@@ -208,8 +208,7 @@ impl PyChunker {
     }
 }
 
-/// The columns of a chunk's place, which rows of the store call by the second
-/// name: there they count bytes.
+/// Columns with the bytes where a chunk begins and ends: names in Python, and in the store.
 const PLACES: [(&str, &str); 2] = [("start_byte", "start"), ("end_byte", "end")];
 
 /// Where chunks begin and end, in characters of the document's text.
@@ -227,8 +226,8 @@ fn characters(text: &str, chunks: &[Chunk]) -> Vec<(u64, u64)> {
     chunks.iter().map(|chunk| (of(chunk.span.start), of(chunk.span.end))).collect()
 }
 
-/// Rows of chunks as Python sees them: what the store calls `start` and `end`
-/// has its own name, and these count characters.
+/// Rows of chunks as Python sees them: the store's `start` and `end` are renamed, and
+/// columns of these names count characters.
 fn add_characters(batch: &RecordBatch, places: &[(u64, u64)]) -> PyResult<RecordBatch> {
     let (mut fields, mut columns): (Vec<Field>, Vec<ArrayRef>) = Default::default();
     for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
@@ -458,7 +457,7 @@ impl PyFolder {
         py.detach(|| runtime()?.block_on(self.store.list("")).map_err(|error| failed(&error)))
     }
 
-    /// Writes a file; whether it is new. One that is there is left as it is.
+    /// Writes a file, unless it is there. Returns whether it is new.
     fn put(&self, py: Python<'_>, name: &str, bytes: Vec<u8>) -> PyResult<bool> {
         py.detach(|| runtime()?.block_on(self.store.put(name, bytes)).map_err(|error| failed(&error)))
     }

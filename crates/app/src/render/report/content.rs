@@ -5,7 +5,7 @@
 //!   each metric in the order of the questions.
 //! - `questions-3`: some questions that follow each other, with what every trial
 //!   found and answered.
-//! - `passages-3`: some passages. Each passage is held once, whoever found it,
+//! - `passages-3`: some passages. Each passage is held once for all trials,
 //!   and passages are in the order of the documents, so that those of one
 //!   question are close together.
 
@@ -21,7 +21,7 @@ use std::{
 
 /// A part of questions ends when it has more bytes than this.
 const QUESTIONS_BYTES: usize = 256 << 10;
-/// The same for passages: a question needs few passages of each part.
+/// The same for passages; of each part, a question needs only a few.
 const PASSAGES_BYTES: usize = 128 << 10;
 
 /// What the page needs to be opened.

@@ -48,7 +48,7 @@ class Ingested:
     chunks: int
     rejected: list[Rejected]
     seconds: float
-    # What the sink tells: its files, or its entries.
+    # What the sink reports: its files, or its entries.
     written: dict[str, Any] = field(default_factory=dict)
 
 
@@ -79,7 +79,7 @@ def ingest(
             `{"embedding": {"openai": {…}}}`.
         include, exclude: patterns as in `[corpus]`; files with known extensions if there are none.
         limits: as in `[corpus.limits]`.
-        actors: how many embed; as many as leave one of the cluster's CPUs to the other stages.
+        actors: how many embed; by default all that leave one CPU to the other stages.
         cpus_per_actor, gpus_per_actor: what each of them asks Ray for. It computes on that many cores. The local
             runtimes compute on CPUs; ask for GPUs only to be placed where they are.
         stalled_after: seconds without progress after which this gives up.
@@ -352,7 +352,7 @@ def _run_watched(pipeline: Dataset, record: Any, seconds: float, pool: _Pool) ->
 
 
 def _executors(pipeline: Dataset) -> list[Any]:
-    """What executes a dataset, from when it is made. Ray tells it only after the first block, and a pipeline that
+    """The executors of a dataset, as soon as they exist. Ray shows them only after the first block, and a pipeline that
     stalls before that would keep its tasks and actors for as long as this process lives."""
     made: list[Any] = []
     create = getattr(pipeline, "_create_executor", None)

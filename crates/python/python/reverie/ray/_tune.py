@@ -1,7 +1,7 @@
 """An experiment's trials for Ray Tune: its searchers choose combinations, its schedulers stop bad ones.
 
-Each Tune trial is the experiment with its space reduced to one combination, run with more and more of its questions
-answered and reported after every batch. All trials and batches share the experiment's store, so that no stage is
+Each Tune trial is the experiment with its space reduced to one combination. It answers more and more of the
+questions, and reports after every batch. All trials and batches share the experiment's store, so that no stage is
 computed twice.
 """
 

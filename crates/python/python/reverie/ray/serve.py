@@ -83,7 +83,7 @@ def _set(environment: Secrets | None) -> None:
 
 
 class _Routes:
-    """What Ray Serve hands requests to, in a replica: the service that the replica made."""
+    """Passes requests that Ray Serve gives a replica to the service that the replica made."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
@@ -161,7 +161,7 @@ class _Others:
 
 @contextlib.contextmanager
 def _cancelled_with(response: Any) -> Any:
-    """Ends the work behind a response with the task that waits for it."""
+    """Cancels a response if the task that waits for it is cancelled."""
     try:
         yield
     except asyncio.CancelledError:
@@ -182,7 +182,7 @@ class _Part:
             _LOG.warning(note)
 
     async def ask(self, request: bytes) -> bytes:
-        """The reply to a request that has one."""
+        """The reply to a request that has exactly one."""
         self._others.here()
         replies = self._core.reply(request)
         try:
@@ -194,7 +194,7 @@ class _Part:
         return reply
 
     async def stream(self, request: bytes) -> AsyncIterator[bytes]:
-        """All replies to a request. The work ends with whoever waits for them."""
+        """All replies to a request. The work ends when nobody waits for them."""
         self._others.here()
         replies = self._core.reply(request)
         try:
@@ -234,7 +234,7 @@ class Reranker(_Part):
 
 @serve.deployment
 class LLM(_Part):
-    """Writes."""
+    """Writes text."""
 
     part = "llm"
 
@@ -261,7 +261,7 @@ class _GatewayService(reverie.serving.Service):
 @serve.deployment
 @serve.ingress(_Routes())
 class Gateway:
-    """Is asked by clients: routes, keys, admission, deadlines, the breaker."""
+    """Serves clients: routes, keys, admission, deadlines, the breaker."""
 
     def __init__(
         self,
@@ -356,7 +356,7 @@ def graph(
 
 
 def build(arguments: dict[str, str]) -> serve.Application:
-    """The same for `serve run|build|deploy reverie.ray.serve:build` and for a RayService.
+    """`app` or `graph` for `serve run|build|deploy reverie.ray.serve:build` and for a RayService.
 
     `bundle=… min_replicas=1 max_replicas=4` is `app`; `bundle=… graph=true llm.max_replicas=4 encoder.gpus=1` is `graph`.
     """
@@ -381,7 +381,7 @@ def build(arguments: dict[str, str]) -> serve.Application:
 
 
 def _scale(given: dict[str, Any], prefix: str, scale: Scale) -> Scale:
-    """Takes what is given of a deployment's scale."""
+    """Takes a deployment's scale out of the arguments."""
     least, most = scale.replicas
     least = int(given.pop(f"{prefix}min_replicas", least))
     most = max(int(given.pop(f"{prefix}max_replicas", most)), least)

@@ -126,7 +126,7 @@ fn end(kept: bool) -> PyResult<Option<Py<PyAny>>> {
     if kept { Ok(None) } else { Err(PyStopIteration::new_err(false)) }
 }
 
-/// What a method must raise where a slot may simply have nothing.
+/// At the end, a method must raise where a slot may return nothing.
 fn waits(waited: Option<Py<PyAny>>) -> PyResult<Py<PyAny>> {
     waited.ok_or_else(|| PyStopIteration::new_err(()))
 }
