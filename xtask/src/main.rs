@@ -101,7 +101,7 @@ fn circles(root: &Path, complaints: &mut Vec<String>) {
             let modules: Vec<&str> = circle.modules.iter().map(String::as_str).collect();
             let ways: Vec<String> = circle.imports.iter().map(|(way, place)| format!("  {way}: {place}")).collect();
             complaints.push(format!(
-                "{name}: the modules {} of `{}` need one another in a circle; move what two of them share below both:\n{}",
+                "{name}: the modules {} of `{}` import each other in a cycle; move the shared code to a lower module:\n{}",
                 modules.join(", "),
                 circle.folder,
                 ways.join("\n")

@@ -109,7 +109,7 @@ pub fn garbage(garbage: &Garbage, removed: bool) -> String {
 /// What would be copied.
 pub fn copy_plan(to: &str, plan: &CopyPlan) -> String {
     let mut text = format!("{to}: would write {}, {} are there already", amount(plan.missing), amount(plan.there));
-    text.push_str("\nmodel calls in the journal file of a folder are copied besides, those that are missing there");
+    text.push_str("\nmissing model calls of the journal file are copied too");
     for name in plan.different.iter().take(MAX_NAMED) {
         let _ = write!(text, "\nwould be left as it is: {name} has another size there");
     }
@@ -138,7 +138,7 @@ pub fn copy_result(to: &Location, copied: &CopyReport) -> String {
         let _ = write!(text, "\nnot copied: {} is damaged: {}", damaged.name, damaged.reason);
     }
     if copied.of_the_machine > 0 {
-        let _ = write!(text, "\nnot copied: {} files of one machine", count(copied.of_the_machine as usize));
+        let _ = write!(text, "\nnot copied: {} machine-specific files", count(copied.of_the_machine as usize));
     }
     for name in copied.different.iter().take(MAX_NAMED) {
         let _ = write!(text, "\nleft as it is: {name} has another size there");

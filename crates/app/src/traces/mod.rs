@@ -67,7 +67,7 @@ pub enum TraceError {
     #[error("`{0}` is no name of a header")]
     HeaderName(String),
     /// The value of a header, which may be a key and is not shown.
-    #[error("the value of `{0}` is no header")]
+    #[error("the value of header `{0}` is invalid")]
     HeaderValue(HeaderName),
     /// The HTTP client cannot be made.
     #[error(transparent)]

@@ -112,7 +112,7 @@ def serve_functions(
             names.append(function_name(each, {*names, *(models or {})}))
             functions[names[-1]] = each
         else:
-            raise TypeError(f"a model is the name of one or a function, not {each!r}")
+            raise TypeError(f"a model is a name or a function, not {each!r}")
     plain, more = split_functions(models or {})
     functions.update(more)
     own = {name: settings(name, function) for name, function in functions.items()}

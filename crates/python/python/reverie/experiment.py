@@ -114,7 +114,7 @@ class Experiment:
             return
         if space or tables:
             names = ", ".join([*space, *tables])
-            raise ValueError(f"{names}: goes with a dictionary; {experiment} is a file that says it all")
+            raise ValueError(f"{names}: cannot be combined with an experiment file, {experiment}")
         path = Path(experiment)
         self._functions = {}
         self._core = _core.Experiment(path.read_text(encoding="utf-8"), os.path.abspath(base or path.parent))

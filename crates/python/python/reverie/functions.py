@@ -427,7 +427,7 @@ def _source(function: Callable[..., Any], kind: str) -> str:
     around = sorted(name for name in names if name.isidentifier())
     if around:
         raise NotAloneError(
-            f"the {kind} `{plain.__name__}` uses {', '.join(around)} from around it: it runs in a process of its "
+            f"the {kind} `{plain.__name__}` uses {', '.join(around)} from outside of it: it runs in a process of its "
             "own, so import and define everything inside the function, or give it as the default of a parameter; "
             "`reverie.evaluate` also takes it without a decorator, and calls it in this process"
         )

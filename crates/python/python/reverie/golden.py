@@ -157,7 +157,7 @@ class Questions(Table):
 
         Raises:
             FileExistsError: If there is a file, and it may not be replaced.
-            ValueError: If the ending tells no format.
+            ValueError: If the ending does not say the format.
             RuntimeError: If the file cannot be written.
         """
         self._core.write(os.path.abspath(path), columns, replace)

@@ -141,7 +141,7 @@ def explain(
     check_on_error(on_error)
     metrics, base = to_metrics(metric), os.getcwd()
     if len(metrics) != 1:
-        raise ValueError(f"metric: one metric is looked at, and here are {len(metrics)}; `reverie.evaluate` takes many")
+        raise ValueError(f"metric: give one metric, not {len(metrics)}; `reverie.evaluate` takes many")
 
     def work(stop: _core.Stop | None) -> dict[str, Any]:
         with serve_functions(as_models(judge), models) as (names, known):

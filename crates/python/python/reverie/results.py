@@ -363,7 +363,7 @@ class Results:
         bold = [row["id"] == self.winner for row in board["rows"]]
         verdict = "<br>".join(escape(line) for line in self._verdict())
         judges = [_sentence(note["text"]) for note in board["notes"] if note["about"] in _JUDGES]
-        judged = f"<p>* {escape(' '.join(judges))} Chooses only if the judge was qualified.</p>" if judges else ""
+        judged = f"<p>* {escape(' '.join(judges))} Counts in the objective only if the judge is qualified.</p>" if judges else ""
         facts = f"{board['corpus']}; {board['work']}. Below a mean: its 95 % interval."
         return (
             f"<h3>{escape(self.experiment)}</h3><p>{verdict}</p>{html_table(names, rows, lambda row: bold[row])}"
@@ -417,7 +417,7 @@ class Comparison(Table):
         return f"{self.first} − {self.second}\n{super().__repr__()}"
 
     def _repr_html_(self) -> str:
-        names = ["metric", f"{self.first} − {self.second}", "p", "effect", "pairs", "questions to tell"]
+        names = ["metric", f"{self.first} − {self.second}", "p", "effect", "pairs", "questions needed"]
         rows = []
         for row in self.rows():
             difference = "–" if row["difference"] is None else format_signed(row["difference"], 3)

@@ -163,7 +163,7 @@ def stopped_scores() -> Scores:
         RuntimeError: If the last call was not stopped, or still waits for its calls of models.
     """
     if _stopped is None:
-        raise RuntimeError("no scores were stopped: the last `reverie.evaluate` gave them, or there was none in this process")
+        raise RuntimeError("no scores were stopped: the last `reverie.evaluate` was not stopped, or none ran in this process")
     return _stopped
 
 

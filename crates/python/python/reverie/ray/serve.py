@@ -119,7 +119,7 @@ class _Others:
     def call(self, number: int, part: str, streams: bool, request: bytes, replies: _core.Replies) -> None:
         """Begins a call, from any thread."""
         if self._loop is None:
-            raise RuntimeError("this part was not asked yet, and has nothing to ask")
+            raise RuntimeError("this part has no event loop before its first request")
         self._loop.call_soon_threadsafe(self._begin, number, part, streams, request, replies)
 
     def cancel(self, number: int) -> None:
@@ -140,7 +140,7 @@ class _Others:
     async def _ask(self, part: str, streams: bool, request: bytes, replies: _core.Replies) -> None:
         try:
             if part not in self._whole:
-                raise LookupError("the graph was made without it: the bundle has nothing for it to do")
+                raise LookupError("the bundle has no component for this part")
             if streams:
                 response = self._streams[part].remote(request)
                 with _cancelled_with(response):
@@ -190,7 +190,7 @@ class _Part:
         finally:
             replies.close()
         if not isinstance(reply, bytes):
-            raise RuntimeError(f"the {self.part} said nothing")
+            raise RuntimeError(f"the {self.part} sent no reply")
         return reply
 
     async def stream(self, request: bytes) -> AsyncIterator[bytes]:
