@@ -221,7 +221,7 @@ impl<P, E> TaskScheduler<P, E> {
             self.records.resize_with(task.index + 1, InputRecord::default);
         }
         if self.stopped || !self.workers.contains(&worker) {
-            self.wait(task);
+            self.enqueue(task);
             self.let_go(worker);
             return false;
         }
@@ -255,7 +255,7 @@ impl<P, E> TaskScheduler<P, E> {
         task.attempts += 1;
         let verdict = AttemptVerdict { index: task.index, attempts: task.attempts, again };
         match again {
-            true => self.wait(task),
+            true => self.enqueue(task),
             false => record.status = InputStatus::Failed,
         }
         Some(verdict)
@@ -281,7 +281,7 @@ impl<P, E> TaskScheduler<P, E> {
 
     /// For how long the worker's attempt has been running, how many attempts
     /// were in flight once it had started, and how many others are now.
-    pub fn circumstances(&self, worker: WorkerNumber, now: Duration) -> Option<(Duration, usize, usize)> {
+    pub fn attempt_load(&self, worker: WorkerNumber, now: Duration) -> Option<(Duration, usize, usize)> {
         let attempt = self.in_flight.get(&worker)?;
         Some((now.saturating_sub(attempt.started), attempt.beside, self.in_flight.len() - 1))
     }
@@ -290,7 +290,7 @@ impl<P, E> TaskScheduler<P, E> {
     pub fn wake(&mut self, now: Duration) {
         while let Some(rested) = self.resting.first_entry().filter(|rested| rested.key().0 <= now) {
             let task = rested.remove();
-            self.wait(task);
+            self.enqueue(task);
         }
     }
 
@@ -300,7 +300,7 @@ impl<P, E> TaskScheduler<P, E> {
         Some(until.saturating_sub(now))
     }
 
-    fn wait(&mut self, task: InputTask<P>) {
+    fn enqueue(&mut self, task: InputTask<P>) {
         self.waiting.insert((Reverse(task.attempts), task.index), task);
     }
 

@@ -161,8 +161,10 @@ pub async fn run(cx: &CommandContext, arguments: ServeArguments) -> Result<u8, C
             arguments.listen
         )));
     }
-    let beside = [("--keys", keys.is_some()), ("--public-url", arguments.public_url.is_some())];
-    if let Some((flag, _)) = beside.into_iter().find(|(_, is_given)| arguments.admin_without_key && *is_given) {
+    let conflicting_flags = [("--keys", keys.is_some()), ("--public-url", arguments.public_url.is_some())];
+    if let Some((flag, _)) =
+        conflicting_flags.into_iter().find(|(_, is_given)| arguments.admin_without_key && *is_given)
+    {
         return Err(CommandFailure::usage(format!(
             "--admin-without-key with {flag}: what comes through a proxy on this machine may look like a program on it; give \
              programs a key with the scope `admin` (`reverie keys new NAME --scope admin`)"

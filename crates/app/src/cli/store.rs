@@ -1,7 +1,7 @@
 //! `reverie store`: statistics, verification, cleanup and copies of stores.
 
 use crate::{
-    command::{CommandContext, Confirmation, DryRun, ExperimentFile, refuse_experiment_as_word},
+    command::{CommandContext, Confirmation, DryRun, ExperimentFile, refuse_positional_experiment},
     environment,
     failure::{CommandFailure, INCOMPLETE},
     option_values::{parse_age, unix_ms_before},
@@ -129,13 +129,13 @@ impl StoreChoice {
     fn address(self) -> Result<String, CommandFailure> {
         match self.store {
             Some(store) => Ok(store),
-            None => of_experiment(&self.file),
+            None => experiment_store(&self.file),
         }
     }
 }
 
 /// The address of an experiment's store.
-fn of_experiment(file: &ExperimentFile) -> Result<String, CommandFailure> {
+fn experiment_store(file: &ExperimentFile) -> Result<String, CommandFailure> {
     Ok(lab::Workspace::address(&environment::read(&file.experiment)?))
 }
 
@@ -171,10 +171,10 @@ pub async fn run(cx: &CommandContext, arguments: StoreArguments) -> Result<u8, C
             gc(cx, &open(&address).await?, &wanted, yes).await
         }
         StoreVerb::Copy { places, file, dry_run } => {
-            refuse_experiment_as_word(&places, "store copy")?;
+            refuse_positional_experiment(&places, "store copy")?;
             match &places[..] {
                 [from, to] => copy(cx, from, to, dry_run.is_on).await,
-                [to] => copy(cx, &of_experiment(&file)?, to, dry_run.is_on).await,
+                [to] => copy(cx, &experiment_store(&file)?, to, dry_run.is_on).await,
                 _ => Err(CommandFailure::usage("name the folder or URL to copy to")),
             }
         }
@@ -239,18 +239,18 @@ async fn print_copy_plan(cx: &CommandContext, from: &ArtifactStore, to: &str) ->
 
 /// Opens an existing store.
 async fn open(text: &str) -> Result<ArtifactStore, CommandFailure> {
-    open_by(text, ArtifactStore::open).await
+    open_with(text, ArtifactStore::open).await
 }
 
 /// Opens an existing store for reading.
 async fn open_to_read(text: &str) -> Result<ArtifactStore, CommandFailure> {
-    open_by(text, ArtifactStore::open_to_read).await
+    open_with(text, ArtifactStore::open_to_read).await
 }
 
 type OpenStore = fn(&str, &[(String, String)], &'static dyn Layout) -> Result<ArtifactStore, ::store::Error>;
 
-async fn open_by(address: &str, open_store: OpenStore) -> Result<ArtifactStore, CommandFailure> {
-    refuse_experiment_as_word(&[address.to_owned()], "store")?;
+async fn open_with(address: &str, open_store: OpenStore) -> Result<ArtifactStore, CommandFailure> {
+    refuse_positional_experiment(&[address.to_owned()], "store")?;
     if let Location::Folder(folder) = Location::parse(address)?
         && !folder.is_dir()
     {

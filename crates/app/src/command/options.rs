@@ -89,7 +89,7 @@ impl Changes {
 
 /// Refuses an experiment file among positional arguments, such as names of models: it
 /// needs its flag.
-pub fn refuse_experiment_as_word(words: &[String], verb: &str) -> Result<(), CommandFailure> {
+pub fn refuse_positional_experiment(words: &[String], verb: &str) -> Result<(), CommandFailure> {
     match words.iter().find(|word| word.ends_with(".toml")) {
         Some(file) => {
             Err(CommandFailure::usage(format!("`{file}`: pass the experiment file with -f: reverie {verb} -f {file}")))

@@ -11,7 +11,7 @@ use std::{
 };
 
 /// How long the first line of an operator waits for the number of its rows.
-const KNOWN_AFTER: Duration = Duration::from_secs(1);
+const FIRST_LINE_WAIT: Duration = Duration::from_secs(1);
 /// How often a running operator gets a line.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -60,7 +60,7 @@ impl ProgressLines {
                 }
                 (OperatorStatus::Running, _) if operator.active > 0 => {
                     let since = if let Some(ReportState::Nothing(since)) = state { since } else { now };
-                    let is_known = operator.rows_estimated.is_some() || now.duration_since(since) >= KNOWN_AFTER;
+                    let is_known = operator.rows_estimated.is_some() || now.duration_since(since) >= FIRST_LINE_WAIT;
                     if is_known {
                         say(describe_start(operator));
                     }

@@ -223,7 +223,7 @@ class AsyncExecutor(Executor):
         source = _unwrap_controller(self._controller)
         foreign = source is not None and not isinstance(source, (Windows, Adaptive))
         interval = max(0.01, float(getattr(source, "inactive_check_interval", 1.0))) if foreign else None
-        run.obey(source, interval)
+        run.set_controller(source, interval)
 
     async def execute(self, inputs: Sequence[Any]) -> tuple[list[Any], list[ExecutionDetails]]:
         """Outputs and details, in the order of the inputs."""

@@ -29,7 +29,7 @@ from reverie.retrievers import Retrievers
 TIMEOUT_SECONDS = Metrics.Python.timeout_seconds
 
 
-class NotAloneError(ValueError):
+class NotSelfContainedError(ValueError):
     """A function that cannot be run from its source in another process."""
 
 
@@ -374,7 +374,7 @@ def to_metrics(given: Any, concurrency: int | None = None, in_this_process: bool
         if isinstance(each, plain) or not in_this_process:
             try:
                 return metric(concurrency=concurrency)(each)
-            except NotAloneError:
+            except NotSelfContainedError:
                 if not in_this_process:
                     raise
         from reverie._own_metrics import OwnMetric
@@ -414,11 +414,11 @@ def _source(function: Callable[..., Any], kind: str) -> str:
     plain = bound.func if bound is not None else function
     plain = plain.function if isinstance(plain, Function) else plain
     if not inspect.isfunction(plain) or plain.__name__ == "<lambda>":
-        raise NotAloneError(f"a {kind} is a function with a name, made by `def`: not {function!r}")
+        raise NotSelfContainedError(f"a {kind} is a function with a name, made by `def`: not {function!r}")
     try:
         source = textwrap.dedent(inspect.getsource(plain))
     except (OSError, TypeError) as error:
-        raise NotAloneError(
+        raise NotSelfContainedError(
             f"the source of `{plain.__name__}` cannot be read ({error}): "
             'put it into a file, and write {"python": {"file": "own.py", "function": …}}'
         ) from error
@@ -426,7 +426,7 @@ def _source(function: Callable[..., Any], kind: str) -> str:
     # pytest puts names like `@py_builtins` into what it loads; they are not in the source.
     around = sorted(name for name in names if name.isidentifier())
     if around:
-        raise NotAloneError(
+        raise NotSelfContainedError(
             f"the {kind} `{plain.__name__}` uses {', '.join(around)} from outside of it: it runs in a process of its "
             "own, so import and define everything inside the function, or give it as the default of a parameter; "
             "`reverie.evaluate` also takes it without a decorator, and calls it in this process"

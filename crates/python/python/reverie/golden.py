@@ -388,13 +388,13 @@ def generate(
     def work(stop: _core.Stop | None) -> Questions:
         try:
             return run_watched(watching, lambda: write(stop))
-        except GenerationError as nothing:
-            raised = next((each["traceback"] for each in nothing.failures if each["traceback"]), None)
-            if not nothing.failures:
+        except GenerationError as error:
+            raised = next((each["traceback"] for each in error.failures if each["traceback"]), None)
+            if not error.failures:
                 raise
-            error = FunctionError(f"{nothing}\n{nothing.failures[0]['message']}" + (f"\n{raised}" if raised else ""))
-            error.failures = nothing.failures
-            raise error from nothing
+            failure = FunctionError(f"{error}\n{error.failures[0]['message']}" + (f"\n{raised}" if raised else ""))
+            failure.failures = error.failures
+            raise failure from error
 
     def finish(questions: Questions) -> Questions:
         _warn_if_not_split(questions)

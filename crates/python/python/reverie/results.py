@@ -19,7 +19,7 @@ _SUMMARY = ("mean", "low", "high", "n_scored")
 _SUFFIXES = {"": "", "mean": "", "low": "_low", "high": "_high", "n_scored": "_scored"}
 _JUDGES = ("judge", "untried_judge")
 # What a run did and cost is shown elsewhere.
-_NOT_SAID = (*_JUDGES, "work", "spending", "budget", "journal")
+_HIDDEN_NOTES = (*_JUDGES, "work", "spending", "budget", "journal")
 
 
 class Trial:
@@ -333,7 +333,7 @@ class Results:
         verdict = [board["unscored"]] if board["unscored"] else board["verdict"]
         lines += (_sentence(sentence, self.leads) for sentence in verdict)
         for note in board["notes"]:
-            if note["about"] not in _NOT_SAID:
+            if note["about"] not in _HIDDEN_NOTES:
                 more = ": see failures()" if note["about"] == "functions" else ""
                 lines.append(_sentence(note["text"] + more, note["subject"]))
         return lines

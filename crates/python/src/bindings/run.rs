@@ -8,7 +8,7 @@ mod attempt;
 
 use super::windows::{PyAdaptive, PyWindows};
 use crate::{
-    adaptive::Circumstances,
+    adaptive::AttemptLoad,
     scheduler::{AttemptVerdict, CutReason, InputTask, RunRules, TaskClaim, TaskScheduler, WorkerNumber},
 };
 pub(crate) use attempt::PyAttempt;
@@ -34,7 +34,7 @@ const BUSY_MICROSECONDS: u64 = 1000;
 /// What decides how many attempts may run.
 enum TargetControl {
     /// Nothing: as many as the concurrency.
-    Nobody,
+    Unlimited,
     /// Our own rule, called without Python.
     Own(Py<PyWindows>),
     /// A limit that is learned, called without Python.
@@ -69,7 +69,7 @@ impl PyScheduler {
 
     fn control(&self, py: Python<'_>) -> TargetControl {
         match &*self.control.lock().unwrap_or_else(PoisonError::into_inner) {
-            TargetControl::Nobody => TargetControl::Nobody,
+            TargetControl::Unlimited => TargetControl::Unlimited,
             TargetControl::Own(windows) => TargetControl::Own(windows.clone_ref(py)),
             TargetControl::Learned(learned) => TargetControl::Learned(learned.clone_ref(py)),
             TargetControl::Other(other) => TargetControl::Other(other.clone_ref(py)),
@@ -78,7 +78,7 @@ impl PyScheduler {
 
     fn target(&self, py: Python<'_>) -> PyResult<usize> {
         Ok(match self.control(py) {
-            TargetControl::Nobody => usize::MAX,
+            TargetControl::Unlimited => usize::MAX,
             TargetControl::Own(windows) => windows.get().active(),
             TargetControl::Learned(learned) => learned.get().limit.target(),
             // Cuts off the fraction, and values that do not fit.
@@ -89,7 +89,7 @@ impl PyScheduler {
     }
 
     /// Tells the controller how an attempt ended: our own by `own`, the user's by its
-    /// `method`. A learned limit was told with the circumstances. If a controller
+    /// `method`. A learned limit was told with the load. If a controller
     /// raises, that is reported and otherwise ignored, so that no result is lost.
     fn tell(
         &self,
@@ -99,7 +99,7 @@ impl PyScheduler {
         arguments: impl for<'py> PyCallArgs<'py>,
     ) {
         match self.control(py) {
-            TargetControl::Nobody | TargetControl::Learned(_) => {}
+            TargetControl::Unlimited | TargetControl::Learned(_) => {}
             TargetControl::Own(windows) => own(windows.get()),
             TargetControl::Other(other) => {
                 if let Err(error) = other.call_method1(py, method, arguments) {
@@ -117,9 +117,9 @@ impl PyScheduler {
         }
     }
 
-    fn circumstances(&self, worker: WorkerNumber) -> Option<Circumstances> {
-        let (latency, in_flight, others) = self.core().circumstances(worker, self.now())?;
-        Some(Circumstances { latency, in_flight, others })
+    fn attempt_load(&self, worker: WorkerNumber) -> Option<AttemptLoad> {
+        let (latency, in_flight, others) = self.core().attempt_load(worker, self.now())?;
+        Some(AttemptLoad { latency, in_flight, others })
     }
 
     /// The next input. Makes room for its output.
@@ -144,12 +144,12 @@ impl PyScheduler {
     /// Keeps a result. Returns whether it was wanted.
     pub(crate) fn complete(&self, py: Python<'_>, worker: WorkerNumber, value: Py<PyAny>) -> PyResult<bool> {
         let learned = self.learned(py);
-        let circumstances = learned.as_ref().and_then(|_| self.circumstances(worker));
+        let load = learned.as_ref().and_then(|_| self.attempt_load(worker));
         let now = self.now();
         let completed = self.core().complete(worker, now);
         let Some((index, latency)) = completed else { return Ok(false) };
-        if let (Some(learned), Some(circumstances)) = (learned, circumstances) {
-            learned.get().limit.completed(circumstances);
+        if let (Some(learned), Some(load)) = (learned, load) {
+            learned.get().limit.completed(load);
         }
         self.outputs.bind(py).set_item(index, value)?;
         let latency = latency.as_secs_f64();
@@ -158,7 +158,7 @@ impl PyScheduler {
     }
 
     /// An attempt waits, so the event loop continues with something else.
-    pub(crate) fn waits(&self) {
+    pub(crate) fn note_wait(&self) {
         self.busy_microseconds.store(0, Ordering::Relaxed);
     }
 
@@ -193,7 +193,7 @@ impl PyScheduler {
         let rules = RunRules { concurrency, max_retries, timeout };
         Ok(Self {
             core: Mutex::new(TaskScheduler::new(rules, length)),
-            control: Mutex::new(TargetControl::Nobody),
+            control: Mutex::new(TargetControl::Unlimited),
             since: Instant::now(),
             generate,
             inputs,
@@ -207,9 +207,9 @@ impl PyScheduler {
 
     /// Changes who says how many attempts may run: a `Windows`, an object with
     /// Phoenix's methods, or nobody.
-    fn obey(&self, controller: Option<Bound<'_, PyAny>>) {
+    fn set_controller(&self, controller: Option<Bound<'_, PyAny>>) {
         let control = match controller {
-            None => TargetControl::Nobody,
+            None => TargetControl::Unlimited,
             Some(controller) => match controller.cast::<PyWindows>() {
                 Ok(windows) => TargetControl::Own(windows.clone().unbind()),
                 Err(_) => match controller.cast::<PyAdaptive>() {
@@ -293,7 +293,7 @@ impl PyScheduler {
 
     /// The state of the worker's attempt: `running`, `timed out`,
     /// `stopped`, or `gone`.
-    fn cut(&self, worker: WorkerNumber) -> &'static str {
+    fn attempt_state(&self, worker: WorkerNumber) -> &'static str {
         match self.core().attempt(worker) {
             None => "gone",
             Some(None) => "running",
@@ -325,12 +325,12 @@ impl PyScheduler {
             return Some((index, attempts, again));
         };
         let limit = &learned.get().limit;
-        let circumstances = self.circumstances(worker)?;
+        let load = self.attempt_load(worker)?;
         let (index, refusals) = self.core().refusals(worker)?;
         let is_refused = rate_limited && retryable;
         let rest = is_refused.then(|| {
             let wish = retry_after.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-            limit.refused(circumstances, wish, index as u64, refusals + 1)
+            limit.refused(load, wish, index as u64, refusals + 1)
         });
         let verdict = match rest.flatten() {
             Some(rest) => self.core().refuse(worker, error, rest, now),
@@ -338,7 +338,7 @@ impl PyScheduler {
         };
         let AttemptVerdict { index, attempts, again } = verdict?;
         if !is_refused {
-            limit.failed(circumstances, false, again);
+            limit.failed(load, false, again);
         }
         Some((index, attempts, again))
     }
@@ -346,11 +346,11 @@ impl PyScheduler {
     /// The worker's attempt took too long, and has ended or is given up.
     fn timed_out(&self, py: Python<'_>, worker: WorkerNumber, error: Py<PyAny>) -> Option<(usize, u32, bool)> {
         let now = self.now();
-        let circumstances = self.circumstances(worker);
+        let load = self.attempt_load(worker);
         let verdict = self.core().fail(worker, error, true, now);
         let AttemptVerdict { index, attempts, again } = verdict?;
-        if let (Some(learned), Some(circumstances)) = (self.learned(py), circumstances) {
-            learned.get().limit.failed(circumstances, true, again);
+        if let (Some(learned), Some(load)) = (self.learned(py), load) {
+            learned.get().limit.failed(load, true, again);
         }
         self.tell(py, PyWindows::record_timeout, intern!(py, "record_timeout"), ());
         Some((index, attempts, again))

@@ -2,7 +2,7 @@
 //! answers go as bytes, so that every route behaves as in `reverie serve`.
 
 use super::{
-    elsewhere::PyElsewhere,
+    part_transport::PyPartTransport,
     remote::runtime,
     work::{spawn_for_callback, value_error, wait},
 };
@@ -179,7 +179,7 @@ pub(crate) async fn open(
     let cache = app::home().join("bundles");
     match part {
         Some((part, others)) => {
-            let others = Arc::new(PyElsewhere::new(others));
+            let others = Arc::new(PyPartTransport::new(others));
             ServedPipeline::part_of_bundle(address, setup, &cache, scratch, part, others).await
         }
         None => ServedPipeline::open_bundle(address, setup, &cache, scratch).await,

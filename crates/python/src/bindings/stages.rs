@@ -209,7 +209,7 @@ impl PyChunker {
 }
 
 /// Columns with the bytes where a chunk begins and ends: names in Python, and in the store.
-const PLACES: [(&str, &str); 2] = [("start_byte", "start"), ("end_byte", "end")];
+const BYTE_COLUMNS: [(&str, &str); 2] = [("start_byte", "start"), ("end_byte", "end")];
 
 /// Where chunks begin and end, in characters of the document's text.
 fn characters(text: &str, chunks: &[Chunk]) -> Vec<(u64, u64)> {
@@ -231,7 +231,7 @@ fn characters(text: &str, chunks: &[Chunk]) -> Vec<(u64, u64)> {
 fn add_characters(batch: &RecordBatch, places: &[(u64, u64)]) -> PyResult<RecordBatch> {
     let (mut fields, mut columns): (Vec<Field>, Vec<ArrayRef>) = Default::default();
     for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
-        let place = PLACES.iter().find(|(_, stored)| stored == field.name());
+        let place = BYTE_COLUMNS.iter().find(|(_, stored)| stored == field.name());
         if let Some((_, name)) = place {
             let numbers = places.iter().map(|(start, end)| if *name == "start" { *start } else { *end });
             fields.push(field.as_ref().clone());
@@ -247,14 +247,14 @@ fn add_characters(batch: &RecordBatch, places: &[(u64, u64)]) -> PyResult<Record
 /// The chunks of a batch that `Chunker.chunk` gave.
 pub(crate) fn read_chunks(batch: &RecordBatch) -> PyResult<Vec<Chunk>> {
     let named = batch.schema();
-    if let Some((byte, stored)) = PLACES.iter().find(|(byte, _)| batch.column_by_name(byte).is_none()) {
+    if let Some((byte, stored)) = BYTE_COLUMNS.iter().find(|(byte, _)| batch.column_by_name(byte).is_none()) {
         return Err(value_error(format!(
             "the column `{byte}` is missing: `{stored}` counts characters; give what `chunk` gave, with all its columns"
         )));
     }
     let renamed = named.fields().iter().map(|field| {
-        let byte = PLACES.iter().find(|(byte, _)| byte == field.name());
-        let characters = PLACES.iter().find(|(_, stored)| stored == field.name());
+        let byte = BYTE_COLUMNS.iter().find(|(byte, _)| byte == field.name());
+        let characters = BYTE_COLUMNS.iter().find(|(_, stored)| stored == field.name());
         match (byte, characters) {
             (Some((_, stored)), _) => field.as_ref().clone().with_name(*stored),
             (None, Some((_, stored))) => field.as_ref().clone().with_name(format!("{stored}_character")),

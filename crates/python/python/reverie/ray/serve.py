@@ -103,7 +103,7 @@ class Service:
         self.service = reverie.serving.Service(bundle, **settings)
 
 
-class _Others:
+class _OtherParts:
     """Passes the requests of a part on to the deployments of the other parts, in the replica's event loop."""
 
     def __init__(self, handles: Mapping[str, DeploymentHandle[Any]]) -> None:
@@ -112,7 +112,7 @@ class _Others:
         self._calls: dict[int, asyncio.Task[None]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def here(self) -> None:
+    def use_running_loop(self) -> None:
         """Requests are passed on in the loop that runs now."""
         self._loop = asyncio.get_running_loop()
 
@@ -176,14 +176,14 @@ class _Part:
 
     def __init__(self, bundle: str, environment: Secrets | None = None, **others: DeploymentHandle[Any]) -> None:
         _set(environment)
-        self._others = _Others(others)
+        self._others = _OtherParts(others)
         self._core = _core.Part(bundle, self.part, self._others)
         for note in self._core.notes:
             _LOG.warning(note)
 
     async def ask(self, request: bytes) -> bytes:
         """The reply to a request that has exactly one."""
-        self._others.here()
+        self._others.use_running_loop()
         replies = self._core.reply(request)
         try:
             reply = await reverie.serving.next_part(replies)
@@ -195,7 +195,7 @@ class _Part:
 
     async def stream(self, request: bytes) -> AsyncIterator[bytes]:
         """All replies to a request. The work ends when nobody waits for them."""
-        self._others.here()
+        self._others.use_running_loop()
         replies = self._core.reply(request)
         try:
             while isinstance(reply := await reverie.serving.next_part(replies), bytes):
@@ -249,12 +249,12 @@ class QA(_Part):
 class _GatewayService(reverie.serving.Service):
     """The service of a gateway, whose pipeline is elsewhere."""
 
-    def __init__(self, bundle: str, others: _Others, **settings: Any) -> None:
+    def __init__(self, bundle: str, others: _OtherParts, **settings: Any) -> None:
         self._others = others
         super().__init__(bundle, **settings)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        self._others.here()
+        self._others.use_running_loop()
         await super().__call__(scope, receive, send)
 
 
@@ -271,7 +271,7 @@ class Gateway:
         settings: dict[str, Any],
     ) -> None:
         _set(environment)
-        self.service = _GatewayService(bundle, _Others(others), **settings)
+        self.service = _GatewayService(bundle, _OtherParts(others), **settings)
 
 
 def app(
