@@ -3,9 +3,9 @@
 CMake and libclang come from packages, into the environment that pip makes for the build. In a checkout where
 `make` put them into `.tools` those are taken.
 
-A wheel is for any machine of its platform: what `make` exports to have llama.cpp compiled for the instructions of
-this one does not count here, and the build has a folder of its own, since llama.cpp's build remembers what it was
-told last. `REVERIE_NATIVE=1` asks for a wheel for this machine alone.
+A wheel is for any machine of its platform: variables by which `make` compiles llama.cpp for the instructions of this
+one are ignored, and the build has its own folder, since llama.cpp's build remembers earlier variables.
+`REVERIE_NATIVE=1` asks for a wheel for this machine alone.
 
 `REVERIE_EXTENSION=PATH` packs an extension module that was built already, by
 `cargo build --release --workspace --features python/python`: nothing is compiled.
@@ -30,7 +30,7 @@ INSTRUCTIONS = ("GGML_AVX512", "GGML_AVX512_VNNI", "GGML_AVX512_VBMI", "GGML_AVX
 
 
 def portable(environment: MutableMapping[str, str]) -> None:
-    """Has the build make a wheel for any machine, unless one for this machine is asked for."""
+    """Makes the build portable, unless a wheel for this machine is asked for."""
     if environment.get("REVERIE_NATIVE", "") not in ("", "0"):
         return
     for name in [name for name in environment if name.startswith("GGML_")]:

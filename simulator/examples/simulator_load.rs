@@ -1,6 +1,6 @@
-//! How many requests per second the simulator answers on one core: a server
-//! with one thread, connections that always have a request under way from
-//! another, and the processor time of the server's thread.
+//! How many requests per second the simulator answers on one core: a server with one
+//! thread, another thread whose connections always have a request in flight, and the
+//! processor time of the server's thread.
 //!
 //! `cargo run --release -p simulator --example simulator_load -- [REQUESTS] [CONNECTIONS]`
 #![expect(clippy::print_stdout, reason = "a benchmark prints its numbers")]

@@ -3,9 +3,9 @@
 use crate::{
     InjectedFault, SimulatorSettings, chat, embeddings, headers,
     limits::LimitRefusal,
-    line::Cutter,
     reply::{CREATED, ReplyContent, ReplyUsage, RequestError, SimulatedReply, fingerprint},
     state::{AdmissionDecision, AdmissionVerdict, SimulatorState, Ticket},
+    stream::Cutter,
 };
 use axum::{
     Extension, Router,
@@ -102,11 +102,11 @@ async fn answer(
     let AdmissionDecision { verdict, rates, settings } = state.admit(reply.usage.total());
     let mut shows_rates = settings.rate_headers;
     let mut response = match verdict {
-        AdmissionVerdict::Admitted(ticket) => fulfilled(ticket, cutter, reply, fingerprint).await,
-        AdmissionVerdict::Failed(fault) => failed(fault),
+        AdmissionVerdict::Admitted(ticket) => respond(ticket, cutter, reply, fingerprint).await,
+        AdmissionVerdict::Failed(fault) => fault_response(fault),
         AdmissionVerdict::Refused(refusal) => {
             shows_rates &= refusal != LimitRefusal::Concurrency;
-            refused(refusal, reply.usage.total(), &settings)
+            refusal_response(refusal, reply.usage.total(), &settings)
         }
     };
     if shows_rates {
@@ -115,7 +115,7 @@ async fn answer(
     response
 }
 
-fn refused(refusal: LimitRefusal, tokens: u64, settings: &SimulatorSettings) -> Response {
+fn refusal_response(refusal: LimitRefusal, tokens: u64, settings: &SimulatorSettings) -> Response {
     let requests_per_minute = settings.requests_per_minute.unwrap_or_default();
     let tokens_per_minute = settings.tokens_per_minute.unwrap_or_default();
     let (kind, message) = match refusal {
@@ -140,7 +140,7 @@ fn refused(refusal: LimitRefusal, tokens: u64, settings: &SimulatorSettings) -> 
     response
 }
 
-fn failed(fault: InjectedFault) -> Response {
+fn fault_response(fault: InjectedFault) -> Response {
     let (status, kind, code, message) = match fault {
         InjectedFault::RateLimited => {
             (StatusCode::TOO_MANY_REQUESTS, "requests", Some("rate_limit_exceeded"), "Too many requests.")
@@ -162,7 +162,7 @@ fn failed(fault: InjectedFault) -> Response {
 }
 
 /// The end of a request that was let through.
-async fn fulfilled(ticket: Ticket, cutter: Cutter, reply: SimulatedReply, body: u128) -> Response {
+async fn respond(ticket: Ticket, cutter: Cutter, reply: SimulatedReply, body: u128) -> Response {
     if ticket.fault == Some(InjectedFault::Hang) {
         // Until the client gives up, and this is dropped.
         return std::future::pending().await;
@@ -189,7 +189,7 @@ async fn fulfilled(ticket: Ticket, cutter: Cutter, reply: SimulatedReply, body: 
                 }
                 InjectedFault::Truncated => broken_off(&bytes),
                 InjectedFault::Malformed => json_response(StatusCode::OK, bytes.slice(..bytes.len() / 2)),
-                other => failed(other),
+                other => fault_response(other),
             }
         }
     }
@@ -201,7 +201,7 @@ async fn pause(duration: Duration) {
     }
 }
 
-/// The announced length, half of the body, and the end of the connection.
+/// Announces the whole length, sends half of it, and disconnects.
 fn broken_off(bytes: &Bytes) -> Response {
     let half = bytes.slice(..bytes.len() / 2);
     let parts = stream::unfold(Some(half), |half| async {

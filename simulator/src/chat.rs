@@ -141,7 +141,7 @@ fn logprob(request: &ChatBody, fingerprint: u128, position: u64, token: &str) ->
     let judgement = if number(fingerprint, 0).is_multiple_of(2) { ["Yes", "No"] } else { ["No", "Yes"] };
     let words = (0..).map(|n| word(fingerprint.rotate_left(64), position.wrapping_add(n)));
     let mut alternatives: Vec<&str> = vec![token];
-    // As many words as it takes to find enough different ones, with an end in any case.
+    // Up to 200 words, which is enough to find different ones.
     for other in judgement.into_iter().chain(words.take(200)) {
         if !alternatives.contains(&other) {
             alternatives.push(other);

@@ -26,7 +26,6 @@ mod embeddings;
 mod error;
 mod headers;
 pub mod limits;
-mod line;
 mod optimum;
 mod provider;
 mod reply;
@@ -35,6 +34,7 @@ mod server;
 mod settings;
 mod state;
 mod stats;
+mod stream;
 
 pub use draw::InjectedFault;
 pub use error::Error;

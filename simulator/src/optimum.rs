@@ -1,7 +1,7 @@
-//! The shortest time in which a provider can answer a number of tasks: what a
-//! client would need that knows all limits and changes ahead, sends each
-//! request in the very moment in which it is let through, loses no time of
-//! its own, and never sends a task twice at once.
+//! The shortest time in which a provider can answer a number of tasks: the time of a
+//! client that knows all limits and changes ahead, sends each request in the very moment
+//! in which it is let through, loses no time of its own, and never sends a task twice at
+//! once.
 //!
 //! It is computed event by event with the limits, latencies and faults that
 //! the server would draw. Without faults it is about

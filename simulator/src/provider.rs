@@ -73,13 +73,13 @@ impl SimulatedProvider {
         self.first
     }
 
-    /// When the settings become different next.
+    /// When the settings change next.
     pub(crate) fn next_change(&self) -> Option<Duration> {
         Some(self.first? + Duration::try_from_secs_f64(self.changes.front()?.after_seconds).ok()?)
     }
 
-    /// Other settings from now on. Changes that are still to come stay,
-    /// unless there are other ones.
+    /// Replaces the settings. Pending changes stay, unless the new settings have
+    /// others.
     pub(crate) fn set(&mut self, settings: SimulatorSettings, now: Duration) {
         self.advance(now);
         if settings.changes != self.settings.changes {

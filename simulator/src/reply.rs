@@ -3,7 +3,7 @@
 use crate::draw::scramble;
 use bytes::Bytes;
 
-/// Part of every answer, so that equal requests have equal answers.
+/// The same in every answer, so that equal requests have equal answers.
 pub(crate) const CREATED: u64 = 1_767_225_600;
 
 const WORDS: [&str; 32] = [

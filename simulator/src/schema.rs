@@ -5,9 +5,9 @@ use crate::reply::{number, word};
 use serde_json::{Map, Value, json};
 
 /// Where a schema that refers to itself is cut off.
-const DEEPEST: usize = 12;
+const MAX_DEPTH: usize = 12;
 /// Optional lists and fields are left out from here on.
-const DEEP: usize = 6;
+const OPTIONAL_DEPTH: usize = 6;
 
 /// A value that this schema allows, the same one for the same fingerprint.
 pub(crate) fn instance(schema: &Value, fingerprint: u128) -> Value {
@@ -28,7 +28,7 @@ impl<'a> InstanceMaker<'a> {
     }
 
     fn make(&mut self, schema: &'a Value, depth: usize) -> Value {
-        if depth > DEEPEST {
+        if depth > MAX_DEPTH {
             return Value::Null;
         }
         if let Some(place) = schema["$ref"].as_str() {
@@ -78,7 +78,7 @@ impl<'a> InstanceMaker<'a> {
         let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|required| required == name));
         let mut fields = Map::new();
         for (name, property) in schema["properties"].as_object().into_iter().flatten() {
-            if is_required(name) || (required.is_none() && depth < DEEP) {
+            if is_required(name) || (required.is_none() && depth < OPTIONAL_DEPTH) {
                 fields.insert(name.clone(), self.make(property, depth + 1));
             }
         }
@@ -88,7 +88,7 @@ impl<'a> InstanceMaker<'a> {
     fn array(&mut self, schema: &'a Value, depth: usize) -> Value {
         let count = |name: &str| schema[name].as_u64();
         let prefix = schema["prefixItems"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let usual = if depth < DEEP { 1.max(prefix.len() as u64) } else { 0 };
+        let usual = if depth < OPTIONAL_DEPTH { 1.max(prefix.len() as u64) } else { 0 };
         let length = count("minItems").unwrap_or(usual).min(count("maxItems").unwrap_or(u64::MAX));
         let item = |i: usize| prefix.get(i).unwrap_or(&schema["items"]);
         (0..length as usize).map(|i| self.make(item(i), depth + 1)).collect()

@@ -1,6 +1,6 @@
-//! The server: connections on 127.0.0.1, and what holds it from the outside.
+//! The server: connections on 127.0.0.1, and the handle of a running one.
 
-use crate::{Error, SimulatorSettings, Stats, api, line::CuttableStream, state::SimulatorState};
+use crate::{Error, SimulatorSettings, Stats, api, state::SimulatorState, stream::CuttableStream};
 use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::{rt::TokioIo, service::TowerToHyperService};
@@ -16,7 +16,7 @@ use tokio::{
 };
 
 /// How long to wait when the system has no room for another connection.
-const BREATH: Duration = Duration::from_millis(20);
+const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(20);
 
 /// Starts a simulated provider, which is ready when this returns.
 ///
@@ -85,14 +85,14 @@ async fn serve(listener: TcpListener, router: Router) {
     loop {
         while connections.try_join_next().is_some() {}
         let Ok((stream, _)) = listener.accept().await else {
-            tokio::time::sleep(BREATH).await;
+            tokio::time::sleep(ACCEPT_RETRY_PAUSE).await;
             continue;
         };
-        let line = CuttableStream::new(stream);
-        let service = TowerToHyperService::new(router.clone().layer(Extension(line.cutter())));
+        let connection = CuttableStream::new(stream);
+        let service = TowerToHyperService::new(router.clone().layer(Extension(connection.cutter())));
         connections.spawn(async move {
             // A connection may end in any way; faults are counted where they are made.
-            let _ = http1::Builder::new().serve_connection(TokioIo::new(line), service).await;
+            let _ = http1::Builder::new().serve_connection(TokioIo::new(connection), service).await;
         });
     }
 }

@@ -4,7 +4,7 @@ use crate::{InjectedFault, limits::LimitRefusal};
 use serde::{Deserialize, Serialize};
 use std::{collections::HashMap, time::Duration};
 
-/// More seconds than these are counted together with the last one.
+/// Later seconds are counted together with the last of these.
 const MOST_SECONDS: usize = 7_200;
 
 /// What the simulated provider has seen since it started.

@@ -1,6 +1,6 @@
 //! The imports between the modules of a crate, read from its text, and the
-//! circles among them. A folder and its files are one module to those beside
-//! it, so circles are looked for among the modules of each folder.
+//! cycles among them. A folder and its files are one module to those beside
+//! it, so cycles are looked for among the modules of each folder.
 
 use crate::without_tests;
 use std::{
@@ -12,18 +12,18 @@ use std::{
 /// The path of a module below the crate's root; the root itself is empty.
 type Module = Vec<String>;
 
-/// Modules of one folder that all need one another, by way of others or not.
+/// Modules of one folder that all import each other, by way of others or not.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Circle {
+pub(crate) struct ImportCycle {
     /// The folder, such as `client`; empty for the crate's root.
     pub(crate) folder: String,
     /// The modules.
     pub(crate) modules: BTreeSet<String>,
-    /// For each import within the circle: who imports, and what.
+    /// For each import within the cycle: who imports, and what.
     pub(crate) imports: Vec<(String, String)>,
 }
 
-/// By folder: from which of its modules to which, and what is imported.
+/// By folder: the importing and the imported module, and an import.
 type Edges = BTreeMap<Module, BTreeMap<(String, String), String>>;
 
 /// The imports between the modules at the top of a crate.
@@ -41,9 +41,9 @@ pub(crate) fn between_top_modules(src: &Path) -> TopImports {
     TopImports { modules, imports: edges(&files).remove(&Module::new()).unwrap_or_default() }
 }
 
-/// The circles among the modules of a crate.
-pub(crate) fn circles(src: &Path) -> Vec<Circle> {
-    edges(&files(src)).iter().flat_map(|(folder, edges)| circles_of(&folder.join("::"), edges)).collect()
+/// The cycles among the modules of a crate.
+pub(crate) fn cycles(src: &Path) -> Vec<ImportCycle> {
+    edges(&files(src)).iter().flat_map(|(folder, edges)| cycles_of(&folder.join("::"), edges)).collect()
 }
 
 fn edges(files: &BTreeMap<Module, Vec<String>>) -> Edges {
@@ -64,7 +64,7 @@ fn edges(files: &BTreeMap<Module, Vec<String>>) -> Edges {
     edges
 }
 
-fn circles_of(folder: &str, edges: &BTreeMap<(String, String), String>) -> Vec<Circle> {
+fn cycles_of(folder: &str, edges: &BTreeMap<(String, String), String>) -> Vec<ImportCycle> {
     let nodes: BTreeSet<&String> = edges.keys().flat_map(|(from, to)| [from, to]).collect();
     let reached = |start: &String| {
         let (mut seen, mut open) = (BTreeSet::new(), vec![start]);
@@ -78,16 +78,16 @@ fn circles_of(folder: &str, edges: &BTreeMap<(String, String), String>) -> Vec<C
         seen
     };
     let reach: BTreeMap<&String, BTreeSet<&String>> = nodes.iter().map(|node| (*node, reached(node))).collect();
-    let mut found: Vec<Circle> = Vec::new();
+    let mut found: Vec<ImportCycle> = Vec::new();
     for node in nodes {
         let is_mutual = |other: &&&String| reach[node].contains(**other) && reach[**other].contains(node);
         let modules: BTreeSet<String> = reach.keys().filter(is_mutual).map(|module| (*module).clone()).collect();
-        if modules.len() < 2 || found.iter().any(|circle| circle.modules == modules) {
+        if modules.len() < 2 || found.iter().any(|cycle| cycle.modules == modules) {
             continue;
         }
         let within = |((from, to), _): &(&(String, String), &String)| modules.contains(from) && modules.contains(to);
         let imports = edges.iter().filter(within).map(|((from, to), place)| (format!("{from} → {to}"), place.clone()));
-        found.push(Circle { folder: folder.to_owned(), imports: imports.collect(), modules });
+        found.push(ImportCycle { folder: folder.to_owned(), imports: imports.collect(), modules });
     }
     found
 }
@@ -327,17 +327,17 @@ mod tests {
         folder
     }
 
-    /// The circles of a crate of these files.
+    /// The cycles of a crate of these files.
     fn found(files: &[(&str, &str)]) -> Vec<(String, Vec<String>)> {
         let folder = written(files);
-        let circles = circles(&folder);
+        let cycles = cycles(&folder);
         fs::remove_dir_all(folder).expect("it is removed");
-        circles.into_iter().map(|circle| (circle.folder, circle.modules.into_iter().collect())).collect()
+        cycles.into_iter().map(|cycle| (cycle.folder, cycle.modules.into_iter().collect())).collect()
     }
 
     #[test]
-    fn modules_that_need_one_another_are_a_circle_whichever_way_they_name_it() {
-        let circle = [(String::new(), vec!["a".to_owned(), "b".to_owned()])];
+    fn modules_that_need_one_another_are_a_cycle_whichever_way_they_name_it() {
+        let cycle = [(String::new(), vec!["a".to_owned(), "b".to_owned()])];
         for (a, b) in [
             ("use crate::b::B;", "use crate::a::{self, A};"),
             ("fn f(b: crate::b::B) {}", "use super::a as other;"),
@@ -353,12 +353,12 @@ mod tests {
                 ("b/deep.rs", "pub struct D;"),
                 ("c.rs", "use crate::{a::A, b::B};"),
             ];
-            assert_eq!(found(&files), circle, "{a} {b}");
+            assert_eq!(found(&files), cycle, "{a} {b}");
         }
     }
 
     #[test]
-    fn circles_within_a_folder_are_found_and_what_is_said_or_tested_makes_none() {
+    fn cycles_within_a_folder_are_found_and_what_is_said_or_tested_makes_none() {
         let files = [
             ("lib.rs", "mod a;\nmod b;\npub use a::A;\n"),
             (

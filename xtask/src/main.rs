@@ -31,7 +31,7 @@ const NAMES: &[&str] =
 const LAYOUT: &str = "crates/lab/src/layout.rs";
 
 /// Crates that do not know by which command people call them:
-/// `crates/app/src/advice.rs` adds the command that mends an error.
+/// `crates/app/src/advice.rs` adds the command that fixes an error.
 const WITHOUT_COMMANDS: &[&str] = &[
     "crates/executor/",
     "crates/store/",
@@ -66,7 +66,7 @@ fn main() -> ExitCode {
         Some("tidy") => {
             let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
             direction(&root, &mut complaints);
-            circles(&root, &mut complaints);
+            cycles(&root, &mut complaints);
             layers(&root, &mut complaints);
             type_names::check(&root, &mut complaints);
             unused(&root, &mut complaints);
@@ -94,16 +94,16 @@ fn direction(root: &Path, complaints: &mut Vec<String>) {
     }
 }
 
-/// The modules of a folder do not need one another in a circle.
-fn circles(root: &Path, complaints: &mut Vec<String>) {
+/// The modules of a folder do not import each other in a cycle.
+fn cycles(root: &Path, complaints: &mut Vec<String>) {
     for (name, _) in DIRECTION {
-        for circle in imports::circles(&folder(root, name).join("src")) {
-            let modules: Vec<&str> = circle.modules.iter().map(String::as_str).collect();
-            let ways: Vec<String> = circle.imports.iter().map(|(way, place)| format!("  {way}: {place}")).collect();
+        for cycle in imports::cycles(&folder(root, name).join("src")) {
+            let modules: Vec<&str> = cycle.modules.iter().map(String::as_str).collect();
+            let ways: Vec<String> = cycle.imports.iter().map(|(way, place)| format!("  {way}: {place}")).collect();
             complaints.push(format!(
-                "{name}: the modules {} of `{}` need one another in a circle; move what two of them share below both:\n{}",
+                "{name}: the modules {} of `{}` import each other in a cycle; move the shared code to a lower module:\n{}",
                 modules.join(", "),
-                circle.folder,
+                cycle.folder,
                 ways.join("\n")
             ));
         }
@@ -160,8 +160,8 @@ fn dependencies(folder: &Path) -> Vec<(String, String)> {
     found
 }
 
-/// Each dependency is named somewhere in the crate: one that is not costs
-/// compile time and nothing else.
+/// Each dependency is named somewhere in the crate: an unused one only costs compile
+/// time.
 fn unused(root: &Path, complaints: &mut Vec<String>) {
     for (name, _) in DIRECTION {
         let folder = folder(root, name);
@@ -231,14 +231,14 @@ fn files(root: &Path, complaints: &mut Vec<String>) {
             }
         }
         if name.starts_with("crates/") && name.contains("/src/") && !test {
-            places(&name, &without_tests(&text), complaints);
+            store_names(&name, &without_tests(&text), complaints);
         }
     }
 }
 
 /// Checks that names of a store are built in one file only, and that libraries
 /// name no commands; comments may do both.
-fn places(name: &str, code: &str, complaints: &mut Vec<String>) {
+fn store_names(name: &str, code: &str, complaints: &mut Vec<String>) {
     let lines = || code.lines().filter(|line| !line.trim_start().starts_with("//"));
     for word in NAMES.iter().filter(|word| name != LAYOUT && lines().any(|line| line.contains(**word))) {
         complaints.push(format!("{name}: `{word}`: names of a store are built in {LAYOUT}"));

@@ -1,4 +1,4 @@
-//! Writes the report of a large run that never was: 200 trials of 2,000
+//! Writes the report of an invented large run: 200 trials of 2,000
 //! questions, unless other numbers are given. For looking at the page's size and
 //! speed; `crates/python/tests/page/large.py` measures it in a browser.
 //!
@@ -44,9 +44,9 @@ impl Random {
     }
 }
 
-type Made<T> = Result<T, Box<dyn Error>>;
+type ExampleResult<T> = Result<T, Box<dyn Error>>;
 
-fn main() -> Made<()> {
+fn main() -> ExampleResult<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let folder = PathBuf::from(arguments.first().ok_or("usage: large_report FOLDER [TRIALS QUESTIONS]")?);
     let number = |place: usize, otherwise| arguments.get(place).map_or(Ok(otherwise), |text| text.parse());
@@ -65,7 +65,7 @@ fn main() -> Made<()> {
     Ok(writeln!(out, "{}: written in {:.1} s", page.display(), begun.elapsed().as_secs_f64())?)
 }
 
-/// All words of the documents are the same few.
+/// Text of a few words that repeat.
 fn text(random: &mut Random, bytes: usize) -> String {
     const WORDS: [&str; 16] = [
         "the", "mill", "grinds", "oats", "and", "rye", "before", "winter", "because", "its", "wheel", "turns",
@@ -80,7 +80,7 @@ fn text(random: &mut Random, bytes: usize) -> String {
     text
 }
 
-fn results(n_trials: usize, n_questions: usize) -> Made<Results> {
+fn results(n_trials: usize, n_questions: usize) -> ExampleResult<Results> {
     let mut random = Random(1);
     let documents: Vec<String> = (0..DOCUMENTS).map(|_| text(&mut random, DOCUMENT_BYTES)).collect();
     let questions: Vec<Value> = (0..n_questions)
@@ -97,7 +97,7 @@ fn results(n_trials: usize, n_questions: usize) -> Made<Results> {
     let questions: Vec<Question> = serde_json::from_value(Value::Array(questions))?;
     let names: Vec<&str> = RETRIEVAL.into_iter().chain(ANSWERS).chain([JUDGED]).collect();
     let mut trials: Vec<TrialResult> =
-        (0..n_trials).map(|number| trial(number, &documents, &questions, &names)).collect::<Made<_>>()?;
+        (0..n_trials).map(|number| trial(number, &documents, &questions, &names)).collect::<ExampleResult<_>>()?;
     trials.sort_by(|a, b| mean(b).total_cmp(&mean(a)));
     for (place, trial) in trials.iter_mut().enumerate() {
         let group = if place < 6 { 1 } else { 2 + place / 60 };
@@ -127,7 +127,7 @@ fn mean(trial: &TrialResult) -> f64 {
 }
 
 /// A trial: what it retrieves depends on its chunker, embedder and retriever alone.
-fn trial(number: usize, documents: &[String], questions: &[Question], names: &[&str]) -> Made<TrialResult> {
+fn trial(number: usize, documents: &[String], questions: &[Question], names: &[&str]) -> ExampleResult<TrialResult> {
     let (model, rest) = (number % MODELS.len(), number / MODELS.len());
     let (retriever, more) = (rest % RETRIEVERS.len(), rest / RETRIEVERS.len());
     let (chunk, embedder) = (more % CHUNK_SIZES.len(), more / CHUNK_SIZES.len() % EMBEDDERS.len());
@@ -142,30 +142,30 @@ fn trial(number: usize, documents: &[String], questions: &[Question], names: &[&
         },
     });
     let skill = 0.5 + 0.04 * retriever as f64 + 0.02 * embedder as f64 - 0.01 * chunk as f64;
-    let mut found = Random(rest as u64 * 7919 + 11);
-    let mut answered = Random(number as u64 * 104_729 + 5);
+    let mut retrieval_random = Random(rest as u64 * 7919 + 11);
+    let mut answer_random = Random(number as u64 * 104_729 + 5);
     let usage: models::Usage =
         serde_json::from_value(json!({ "prompt_tokens": 400, "cached_tokens": 0, "completion_tokens": 30 }))?;
-    let asked: Vec<QuestionResult> = questions
+    let results: Vec<QuestionResult> = questions
         .iter()
         .enumerate()
         .map(|(place, question)| {
-            let passages = passages(&mut found, documents, question, bytes, skill);
+            let passages = passages(&mut retrieval_random, documents, question, bytes, skill);
             let hit = passages.iter().position(|passage| passage.covers(question));
-            let failed = answered.below(400) == 0;
+            let failed = answer_random.below(400) == 0;
             let scores = names.iter().map(|&name| {
-                let score = score(name, place, hit, failed, skill, &mut answered);
+                let score = score(name, place, hit, failed, skill, &mut answer_random);
                 (name.to_owned(), Scored { detail: detail(name, &score, &passages, hit), score })
             });
             let scores = scores.collect();
-            let text = format!("{} [1].", text(&mut answered, 140));
+            let text = format!("{} [1].", text(&mut answer_random, 140));
             let answer = Answer {
                 text,
                 citations: vec![1],
                 dropped_passages: 0,
                 calls: 1,
                 usage,
-                seconds: 0.5 + answered.share() + model as f64,
+                seconds: 0.5 + answer_random.share() + model as f64,
                 ..Answer::default()
             };
             QuestionResult {
@@ -180,9 +180,9 @@ fn trial(number: usize, documents: &[String], questions: &[Question], names: &[&
             }
         })
         .collect();
-    // Intervals of single trials are not what is looked at here, and would take most of the time.
+    // Invented: real intervals would take most of the time, and are not what is measured here.
     let summary = |name: &str| {
-        let values: Vec<f64> = asked.iter().filter_map(|question| question.scores[name].score.value()).collect();
+        let values: Vec<f64> = results.iter().filter_map(|question| question.scores[name].score.value()).collect();
         let mean = eval::statistics::mean(&values);
         Summary {
             mean,
@@ -190,7 +190,7 @@ fn trial(number: usize, documents: &[String], questions: &[Question], names: &[&
             high: mean.map(|mean| mean + 0.02),
             n_scored: values.len(),
             n_failed: 0,
-            n_total: asked.len(),
+            n_total: results.len(),
             worst: mean,
             best: mean,
         }
@@ -204,7 +204,7 @@ fn trial(number: usize, documents: &[String], questions: &[Question], names: &[&
     });
     let base: TrialResult = serde_json::from_value(base)?;
     let objective = Summary { mean: objective, ..metrics["ndcg"].clone() };
-    Ok(TrialResult { objective: Some(objective), metrics, questions: asked, ..base })
+    Ok(TrialResult { objective: Some(objective), metrics, questions: results, ..base })
 }
 
 trait Covers {

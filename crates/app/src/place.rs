@@ -10,7 +10,7 @@ pub enum EngineChoiceError {
     #[error("the engine `local` is this machine, and the address {0} is that of a cluster: leave one of them out")]
     Contradiction(String),
     /// An empty address.
-    #[error("the address of a cluster is empty: `auto`, HOST:PORT or http://HEAD:8265")]
+    #[error("the address of a cluster is empty: use `auto`, HOST:PORT or http://HEAD:8265")]
     EmptyAddress,
     /// An engine that does not exist.
     #[error("there is no engine `{0}`: there are `local` and `ray`")]

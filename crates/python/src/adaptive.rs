@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 /// The latency of an attempt, and how many others were in flight.
 #[derive(Debug, Clone, Copy)]
-pub struct Circumstances {
+pub struct AttemptLoad {
     /// How long it took.
     pub latency: Duration,
     /// How many attempts were in flight once it had started, itself included.
@@ -60,7 +60,7 @@ impl LearnedLimit {
         state.paused_until.map(|until| until - now)
     }
 
-    /// Takes a call out of the rate limits. `false` if it has to wait: see
+    /// Charges a call to the rate limits. `false` if it has to wait: see
     /// [`LearnedLimit::pause`].
     pub fn admit(&self) -> bool {
         // What a call costs in tokens is not known here.
@@ -70,22 +70,22 @@ impl LearnedLimit {
     }
 
     /// A call had a result.
-    pub fn completed(&self, circumstances: Circumstances) {
+    pub fn completed(&self, load: AttemptLoad) {
         self.state().refused_since = None;
-        self.record(OutcomeKind::Completed, circumstances, None, false);
+        self.record(OutcomeKind::Completed, load, None, false);
     }
 
     /// A call failed for another reason than capacity, or took too long.
-    pub fn failed(&self, circumstances: Circumstances, timed_out: bool, again: bool) {
+    pub fn failed(&self, load: AttemptLoad, timed_out: bool, again: bool) {
         let kind = if timed_out { OutcomeKind::TimedOut } else { OutcomeKind::Failed(ErrorClass::Transient) };
-        self.record(kind, circumstances, None, again);
+        self.record(kind, load, None, again);
     }
 
-    /// A call was refused, for the `refusals`-th time. How long it rests before
-    /// it is made again; none if no call has got through for too long.
+    /// A call was refused, for the `refusals`-th time. Returns how long it rests; none
+    /// if no call has got through for too long.
     pub fn refused(
         &self,
-        circumstances: Circumstances,
+        load: AttemptLoad,
         retry_after: Option<Duration>,
         call: u64,
         refusals: u32,
@@ -94,14 +94,14 @@ impl LearnedLimit {
         let since = *self.state().refused_since.get_or_insert(now);
         let is_hopeless = now.saturating_duration_since(since) >= self.retry.max_refused;
         let rest = self.retry.delay(ErrorClass::RateLimited, retry_after, refusals, call).filter(|_| !is_hopeless);
-        self.record(OutcomeKind::Failed(ErrorClass::RateLimited), circumstances, retry_after, rest.is_some());
+        self.record(OutcomeKind::Failed(ErrorClass::RateLimited), load, retry_after, rest.is_some());
         rest
     }
 
     fn record(
         &self,
         kind: OutcomeKind,
-        Circumstances { latency, in_flight, others }: Circumstances,
+        AttemptLoad { latency, in_flight, others }: AttemptLoad,
         retry_after: Option<Duration>,
         will_retry: bool,
     ) {
@@ -116,8 +116,8 @@ impl LearnedLimit {
 mod tests {
     use super::*;
 
-    fn alone(latency: Duration) -> Circumstances {
-        Circumstances { latency, in_flight: 1, others: 0 }
+    fn alone(latency: Duration) -> AttemptLoad {
+        AttemptLoad { latency, in_flight: 1, others: 0 }
     }
 
     #[tokio::test(start_paused = true)]
@@ -156,7 +156,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_target_grows_with_results_and_falls_with_refusals() {
         let limit = LearnedLimit::new(64);
-        let full = |n: usize| Circumstances { latency: Duration::from_millis(10), in_flight: n, others: n - 1 };
+        let full = |n: usize| AttemptLoad { latency: Duration::from_millis(10), in_flight: n, others: n - 1 };
         assert!(limit.admit());
         limit.completed(full(8));
         for _ in 0..30 {

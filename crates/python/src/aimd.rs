@@ -8,8 +8,8 @@
 //! so that two bad windows change nothing, and after a long outage good windows raise
 //! nothing. Here the target itself stays between 1 and the maximum.
 //!
-//! A window has no timer. It is judged, once however long it was, when the
-//! first outcome after its end arrives.
+//! A window has no timer. It is judged when the first outcome after its end arrives,
+//! and only once, however long it was.
 
 use std::{collections::VecDeque, time::Duration};
 

@@ -19,7 +19,7 @@ mod bindings;
 #[cfg(feature = "python")]
 #[pyo3::pymodule]
 mod _core {
-    /// Functions of the user's own run where this runs.
+    /// The user's functions run in this interpreter.
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
         app::install_advice();
@@ -29,7 +29,6 @@ mod _core {
     #[pymodule_export]
     use crate::bindings::{
         corpus::{PyBlock, PyCorpus, axes, rejection, store_variables},
-        elsewhere::PyReplies,
         events::PyEvents,
         experiment::{PyExperiment, PyPipeline, experiment_names},
         golden::{PyQuestions, golden_estimate, golden_generate},
@@ -37,6 +36,7 @@ mod _core {
         index::PyIndex,
         judging::{explain, qualify},
         limits::PyLimits,
+        part_transport::PyReplies,
         process::{PyServedFunction, function_place},
         remote::{PyDone, RayWorker, home, main},
         results::{PyResults, runs},

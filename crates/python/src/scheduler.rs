@@ -77,7 +77,7 @@ pub struct AttemptVerdict {
 /// The state of a task, with the numbers that Python uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum InputStatus {
-    /// No attempt had a result or was the last one.
+    /// It neither completed nor failed.
     #[default]
     DidNotRun,
     /// The first attempt had a result.
@@ -221,7 +221,7 @@ impl<P, E> TaskScheduler<P, E> {
             self.records.resize_with(task.index + 1, InputRecord::default);
         }
         if self.stopped || !self.workers.contains(&worker) {
-            self.wait(task);
+            self.enqueue(task);
             self.let_go(worker);
             return false;
         }
@@ -255,14 +255,14 @@ impl<P, E> TaskScheduler<P, E> {
         task.attempts += 1;
         let verdict = AttemptVerdict { index: task.index, attempts: task.attempts, again };
         match again {
-            true => self.wait(task),
+            true => self.enqueue(task),
             false => record.status = InputStatus::Failed,
         }
         Some(verdict)
     }
 
     /// The worker's attempt was refused, for lack of capacity on the other side.
-    /// That is no failed attempt: the task is tried again after this rest. `None`
+    /// This does not count as failed: the task is tried again after this rest. `None`
     /// if the worker has no attempt.
     pub fn refuse(&mut self, worker: WorkerNumber, error: E, rest: Duration, now: Duration) -> Option<AttemptVerdict> {
         let (task, _) = self.end_attempt(worker, now)?;
@@ -281,7 +281,7 @@ impl<P, E> TaskScheduler<P, E> {
 
     /// For how long the worker's attempt has been running, how many attempts
     /// were in flight once it had started, and how many others are now.
-    pub fn circumstances(&self, worker: WorkerNumber, now: Duration) -> Option<(Duration, usize, usize)> {
+    pub fn attempt_load(&self, worker: WorkerNumber, now: Duration) -> Option<(Duration, usize, usize)> {
         let attempt = self.in_flight.get(&worker)?;
         Some((now.saturating_sub(attempt.started), attempt.beside, self.in_flight.len() - 1))
     }
@@ -290,7 +290,7 @@ impl<P, E> TaskScheduler<P, E> {
     pub fn wake(&mut self, now: Duration) {
         while let Some(rested) = self.resting.first_entry().filter(|rested| rested.key().0 <= now) {
             let task = rested.remove();
-            self.wait(task);
+            self.enqueue(task);
         }
     }
 
@@ -300,7 +300,7 @@ impl<P, E> TaskScheduler<P, E> {
         Some(until.saturating_sub(now))
     }
 
-    fn wait(&mut self, task: InputTask<P>) {
+    fn enqueue(&mut self, task: InputTask<P>) {
         self.waiting.insert((Reverse(task.attempts), task.index), task);
     }
 

@@ -267,7 +267,7 @@ fn a_refused_task_rests_and_is_tried_again_without_counting() {
     for (worker, index) in workers.iter().zip(0..) {
         assert_eq!(start(&mut scheduler, *worker, 2, seconds(0)), Some(index));
     }
-    assert_eq!(scheduler.circumstances(workers[1], seconds(3)), Some((seconds(3), 2, 1)));
+    assert_eq!(scheduler.attempt_load(workers[1], seconds(3)), Some((seconds(3), 2, 1)));
     let refused = scheduler.refuse(workers[0], "full", seconds(5), seconds(1));
     assert_eq!(refused, Some(AttemptVerdict { index: 0, attempts: 0, again: true }));
     assert_eq!(start(&mut scheduler, workers[0], 2, seconds(1)), None, "it rests");

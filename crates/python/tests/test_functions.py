@@ -127,9 +127,9 @@ def test_a_stage_that_raises_names_the_document(small, provider):
 
 def test_a_function_that_cannot_stand_alone_is_refused():
     limit = 3
-    with pytest.raises(ValueError, match="uses limit from around it"):
+    with pytest.raises(ValueError, match="uses limit from outside of it"):
         reverie.metric(lambda_free(limit))
-    with pytest.raises(ValueError, match="uses json from around it"):
+    with pytest.raises(ValueError, match="uses json from outside of it"):
 
         @reverie.metric
         def structured(answer):

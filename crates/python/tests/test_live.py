@@ -111,5 +111,5 @@ def test_after_an_interruption_a_notebook_shows_that_it_ended_early_and_no_table
     # A cancelled `await` ends before the thread that finishes what has begun.
     wait_for_stopped_scores()
     assert cell.n_displays == 1 and any(">operator</th>" in page for page in cell.shown)
-    ended = r'<p style="opacity:.6">ended before the end, after \d+ s; what is done is kept</p>'
+    ended = r'<p style="opacity:.6">stopped after \d+ s; what is done is kept</p>'
     assert re.fullmatch(ended, cell.shown[-1])

@@ -131,7 +131,7 @@ def test_prompts_are_an_axis_and_files_are_read_beside_the_experiment(tmp_path):
 def test_keywords_take_the_place_of_what_a_dictionary_says():
     experiment = reverie.Experiment(tables(), chunker=["token", "markdown"], name="other")
     assert experiment.name == "other" and experiment.trials()["chunker"] == ["token", "markdown"]
-    with pytest.raises(ValueError, match="chunker: goes with a dictionary"):
+    with pytest.raises(ValueError, match="chunker: cannot be combined with an experiment file"):
         reverie.Experiment("experiment.toml", chunker=["token"])
 
 

@@ -35,7 +35,7 @@ pub struct CheckArguments {
     /// The bundle that `reverie promote` made: a folder, or a URL such as s3://bucket/manuals-1.
     #[arg(long, value_name = "BUNDLE", value_hint = clap::ValueHint::AnyPath)]
     against: String,
-    /// The trial of the run; the one that answers for it if none is named.
+    /// The trial of the run; default: the winner, else the first of the leaderboard.
     #[arg(long, value_name = "ID")]
     trial: Option<String>,
     /// The mean loss that is tolerated, as a share of the metric's range.

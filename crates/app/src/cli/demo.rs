@@ -1,4 +1,4 @@
-//! `reverie demo`: searches, answers and asks, on Debian's manuals.
+//! `reverie demo`: finds the best pipeline on Debian's manuals.
 
 use crate::{
     command::{CommandContext, ask_trial, exit_code, finish_tracking, open_pipeline, pull_models, run_experiment},
@@ -14,7 +14,7 @@ use std::{
 };
 
 const RETRIEVAL: &str = include_str!("../../../../examples/debian-manuals/experiment.toml");
-/// Has no space: the demo writes it from the results of the search by retrieval.
+/// Without `[space]`, which the demo writes from the results of the first run.
 const ANSWERS: &str = include_str!("../../../../examples/debian-manuals/answers.toml");
 const GOLDEN: &str = include_str!("../../../../examples/debian-manuals/golden.jsonl");
 const QUESTION: &str = "Which section must a package be placed in if it depends on software outside of main?";
@@ -60,7 +60,7 @@ pub struct DemoArguments {
 
 pub async fn run(cx: &CommandContext, arguments: DemoArguments) -> Result<u8, CommandFailure> {
     let folder = arguments.folder.unwrap_or_else(|| environment::home().join("demo"));
-    // The content of answers.toml is not known yet; without it, only the demo's own file may be replaced.
+    // The content of answers.toml is not known yet: the file is replaced only if the demo wrote it.
     let mut files = [
         ("experiment.toml", RETRIEVAL.to_owned()),
         ("golden.jsonl", GOLDEN.to_owned()),
@@ -119,7 +119,7 @@ fn show(cx: &CommandContext, board: &Board, report: &Path) -> Result<(), Command
 /// The file that lists the files which the demo wrote, by name and digest.
 const RECORD: &str = ".reverie-demo.json";
 
-/// The demo's files that are unchanged since the demo wrote them.
+/// The files that the demo wrote: the digest of each by its name.
 type OwnFiles = BTreeMap<String, String>;
 
 fn digest(bytes: &[u8]) -> String {

@@ -87,7 +87,7 @@ Exit codes: 0 all was found, 3 some was not.")]
         #[command(flatten)]
         confirmation: Confirmation,
     },
-    /// Split a dataset by document into questions to choose by and questions to report by.
+    /// Split a dataset into a tune and a test part, by document.
     #[command(after_help = "Example:
   reverie golden split golden.jsonl --test-share 0.3 --seed 1")]
     Split {
@@ -177,10 +177,10 @@ struct GenerateArguments {
     /// How many personas the model makes up.
     #[arg(long, value_name = "N")]
     personas: Option<usize>,
-    /// A style, in turns with others: plain, web_search, misspelled, poor_grammar.
+    /// A style; several take turns: plain, web_search, misspelled, poor_grammar.
     #[arg(long = "style", value_parser = parse_name::<QuestionStyle>)]
     styles: Vec<QuestionStyle>,
-    /// A length, in turns with others: short, medium, long.
+    /// A length; several take turns: short, medium, long.
     #[arg(long = "length", value_parser = parse_name::<Length>)]
     lengths: Vec<Length>,
     /// Keep questions that the model answers without the documents.
@@ -369,7 +369,7 @@ async fn anchor(cx: &CommandContext, experiment: &Path, yes: bool) -> Result<u8,
         return Err(CommandFailure::usage(format!("{} has no [dataset]", experiment.display())));
     };
     if spec.path.is_empty() {
-        let reason = "holds its questions itself, so there is no file whose places could be replaced: anchoring is done at each run";
+        let reason = "has its questions inline; they are anchored at each run";
         return Err(CommandFailure::usage(format!("{} {reason}", experiment.display())));
     }
     let path = session.experiment.path(&spec.path);
@@ -408,7 +408,7 @@ async fn export(
 ) -> Result<u8, CommandFailure> {
     let Some(format) = DatasetFormat::of_name(to) else {
         return Err(CommandFailure::usage(format!(
-            "`{to}` tells no format: let it end in {}",
+            "the name `{to}` does not say the format: end it with {}",
             DatasetFormat::all().endings()
         )));
     };

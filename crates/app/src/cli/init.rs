@@ -38,7 +38,7 @@ pub async fn run(cx: &CommandContext, arguments: InitArguments) -> Result<u8, Co
     let text = TEMPLATE.replace("{name}", &name).replace("{source}", &source);
     lab::write_new(&arguments.output, text.as_bytes())?;
     let output = arguments.output.display().to_string();
-    // The name that is looked for anyway needs no flag.
+    // The default name needs no flag.
     let flag = if output == "experiment.toml" { String::new() } else { format!(" -f {output}") };
     cx.print(format_args!("wrote {output}\nnext: reverie models pull all-minilm-l6-v2 onnxruntime pdfium && reverie plan{flag} && reverie run{flag}"));
     Ok(0)

@@ -1,7 +1,7 @@
 //! `reverie judge`: qualifies judges on labelled cases.
 
 use crate::{
-    command::{CommandContext, DryRun, ExperimentFile, PAID_CALLS_GRACE, read_questions, refuse_experiment_as_word},
+    command::{CommandContext, DryRun, ExperimentFile, PAID_CALLS_GRACE, read_questions, refuse_positional_experiment},
     environment,
     failure::CommandFailure,
     render,
@@ -40,7 +40,7 @@ pub struct JudgeArguments {
 
 pub async fn run(cx: &CommandContext, arguments: JudgeArguments) -> Result<u8, CommandFailure> {
     cx.set_grace(PAID_CALLS_GRACE);
-    refuse_experiment_as_word(&arguments.models, "judge")?;
+    refuse_positional_experiment(&arguments.models, "judge")?;
     let session = environment::open(&arguments.file.experiment, cx.setup())?;
     let experiment = &session.experiment;
     let models = if arguments.models.is_empty() { experiment.evaluate.judges.clone() } else { arguments.models };

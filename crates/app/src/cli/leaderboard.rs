@@ -38,8 +38,7 @@ pub struct LeaderboardArguments {
     /// Sort by a column: scores from the highest, seconds, tokens and dollars from the lowest.
     #[arg(long, value_name = "NAME")]
     sort: Option<String>,
-    /// Show what each axis changes: the difference that a value makes in place of the leading trial's, paired over
-    /// everything else that was equal.
+    /// Show what each axis changes: the mean difference from the leading trial's value, over otherwise equal trials.
     #[arg(long)]
     effects: bool,
 }

@@ -16,8 +16,8 @@ use serde_json::json;
   reverie noise t03 --metric faithfulness
   reverie noise t03 --metric token_f1 --questions 10 --answers 3 --judgements 1
 
-Calls: questions × answers, and for each answer as often as the metric asks its
-judge × judgements. They are kept, so a second look pays nothing.
+Calls: questions × answers, and per answer: judgements × judge calls of the metric.
+They are kept, so a second look pays nothing.
 A local model at temperature 0 repeats itself: its noise is none.")]
 pub struct NoiseArguments {
     /// A trial of the last run.

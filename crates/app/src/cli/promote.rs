@@ -6,7 +6,7 @@ use crate::{
     failure::CommandFailure,
 };
 
-/// Make a bundle of a trial: all that is needed to serve it, apart from the store.
+/// Make a bundle of a trial: everything needed to serve it without the store.
 ///
 /// A bundle holds the resolved pipeline, its chunks and indexes, the identities of
 /// its models, its scores with their intervals, and the digest of every file. It is
@@ -17,7 +17,7 @@ use crate::{
   reverie promote t05 --output s3://bucket/manuals-2
   reverie serve bundles/manuals-1")]
 pub struct PromoteArguments {
-    /// The trial; the one that answers for the run if none is named.
+    /// The trial; default: the winner, else the first of the leaderboard.
     trial: Option<String>,
     /// Where the bundle is made: a new folder, or a URL such as s3://bucket/manuals-1.
     #[arg(long, value_name = "PLACE", value_hint = clap::ValueHint::AnyPath)]

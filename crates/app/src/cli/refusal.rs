@@ -37,5 +37,5 @@ fn positional_experiment(file: &str, arguments: &[OsString]) -> String {
     let words = arguments.iter().skip(1).map(|word| word.to_string_lossy());
     let line: Vec<String> =
         words.map(|word| if word == file { format!("-f {word}") } else { word.into_owned() }).collect();
-    format!("`{file}` stands without a flag: the experiment file is -f/--experiment FILE: reverie {}", line.join(" "))
+    format!("`{file}`: pass the experiment file with -f: reverie {}", line.join(" "))
 }

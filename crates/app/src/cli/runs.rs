@@ -15,8 +15,8 @@ use crate::{
 
 The verbs that look at a run (leaderboard, show, compare, finalists, query)
 look at the last one, also where that was a try, and say so; --run chooses
-another by its id or the beginning of it. Of an object store, the runs that
-this machine began or looked at are listed.")]
+another by its id or the beginning of it. With an object store, only
+runs that this machine started or opened are listed.")]
 pub struct RunsArguments {
     #[command(flatten)]
     file: ExperimentFile,

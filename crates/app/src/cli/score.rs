@@ -45,8 +45,8 @@ pub struct ScoreArguments {
     /// The embedder of similarities: a model of the file or the catalogue.
     #[arg(long, value_name = "MODEL")]
     embedder: Option<String>,
-    /// The documents that places in the answers refer to: a folder, a file, a
-    /// pattern or a URL. Places are checked against them, `start` and `end` may
+    /// The documents that locations in the answers refer to: a folder, a file, a
+    /// pattern or a URL. Locations are checked against them, `start` and `end` may
     /// count characters, and quotes of golden evidence are looked for in them.
     #[arg(long, value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
     documents: Option<String>,

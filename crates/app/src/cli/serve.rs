@@ -48,7 +48,7 @@ pub struct ServeArguments {
     /// A bundle that `reverie promote` made: a folder, or a URL such as s3://bucket/manuals-1.
     #[arg(value_hint = clap::ValueHint::AnyPath, conflicts_with_all = ["trial", "run"])]
     bundle: Option<String>,
-    /// A trial of the run, instead of the one that answers for it.
+    /// A trial of the run; default: the winner, else the first of the leaderboard.
     #[arg(long)]
     trial: Option<String>,
     /// Where to listen.
@@ -69,8 +69,7 @@ pub struct ServeArguments {
     /// Let bundles that `/admin` opens bring functions of Python, which are code.
     #[arg(long)]
     allow_functions: bool,
-    /// Let bundles that `/admin` opens ask models at other addresses, and send them other variables, headers and fields,
-    /// than the bundles that are named here.
+    /// Let bundles that `/admin` opens use other model addresses, variables, headers and fields than those named here.
     #[arg(long)]
     allow_other_models: bool,
     /// The address that people use, for links to sources, such as https://manuals.example.com.
@@ -162,8 +161,10 @@ pub async fn run(cx: &CommandContext, arguments: ServeArguments) -> Result<u8, C
             arguments.listen
         )));
     }
-    let beside = [("--keys", keys.is_some()), ("--public-url", arguments.public_url.is_some())];
-    if let Some((flag, _)) = beside.into_iter().find(|(_, is_given)| arguments.admin_without_key && *is_given) {
+    let conflicting_flags = [("--keys", keys.is_some()), ("--public-url", arguments.public_url.is_some())];
+    if let Some((flag, _)) =
+        conflicting_flags.into_iter().find(|(_, is_given)| arguments.admin_without_key && *is_given)
+    {
         return Err(CommandFailure::usage(format!(
             "--admin-without-key with {flag}: what comes through a proxy on this machine may look like a program on it; give \
              programs a key with the scope `admin` (`reverie keys new NAME --scope admin`)"

@@ -1,7 +1,7 @@
 //! `reverie store`: statistics, verification, cleanup and copies of stores.
 
 use crate::{
-    command::{CommandContext, Confirmation, DryRun, ExperimentFile, refuse_experiment_as_word},
+    command::{CommandContext, Confirmation, DryRun, ExperimentFile, refuse_positional_experiment},
     environment,
     failure::{CommandFailure, INCOMPLETE},
     option_values::{parse_age, unix_ms_before},
@@ -24,7 +24,7 @@ use std::{collections::BTreeSet, path::PathBuf, time::Duration};
   reverie store gc --unused --dry-run
   reverie store copy store s3://bucket/experiments
 
-A store is that of the experiment, or a folder or a URL: s3://bucket/prefix, gs://…, az://….
+STORE is a folder or a URL (s3://bucket/prefix, gs://…, az://…); default: the experiment's.
 Access: AWS_…, GOOGLE_… and AZURE_… variables; see `reverie --help`.")]
 pub struct StoreArguments {
     #[command(subcommand)]
@@ -43,14 +43,14 @@ Artifacts that runs share are counted for each of them.")]
         #[command(flatten)]
         place: StoreChoice,
     },
-    /// Read every object, and name those that are not what was written.
+    /// Read every object, and name the damaged ones.
     #[command(after_help = "Examples:
   reverie store verify
   reverie store verify s3://bucket/experiments --json | jq '.damaged | length'
 
-Everything is compared with its checksum; artifacts of versions that noted none are
-looked at as far as their format allows. A damaged artifact is moved below `damaged/`
-in the store, and the next run makes it again. Nothing else is changed.
+Everything is compared with its checksum; artifacts without a checksum
+are checked by their format. A damaged artifact is moved below `damaged/` in the store,
+and the next run makes it again. Nothing else is changed.
 Exit codes: 0 all is intact, 1 something is damaged.")]
     Verify {
         #[command(flatten)]
@@ -63,12 +63,12 @@ Exit codes: 0 all is intact, 1 something is damaged.")]
     #[command(after_help = "Examples:
   reverie store gc --dry-run                           # partial outputs, what killed writers left, what was damaged
   reverie store gc --unused --dry-run                  # and artifacts that no finished run refers to
-  reverie store gc --keep animals-0a1b2c3d4e5f --yes   # and those that only other runs refer to
+  reverie store gc --keep animals-0a1b2c3d4e5f --yes   # and artifacts that only other runs use
   reverie store gc --unused --keep-plan next.toml --yes
 
-Only what is older than --older-than is removed, and nothing that a run uses which
-goes on now: each run says what it uses, and counts as dead when it has not said so
-for ten minutes. Runs themselves and model calls are never removed. Parts of uploads that
+Only what is older than --older-than is removed, and nothing that a running run uses:
+each run says what it uses, and counts as dead when it has not said so for ten minutes.
+Runs themselves and model calls are never removed. Parts of uploads that
 were broken off are removed by the object store's own rules for them.")]
     Gc {
         #[command(flatten)]
@@ -76,10 +76,10 @@ were broken off are removed by the object store's own rules for them.")]
         /// Only what is older than this: a number with s, m, h, d or w.
         #[arg(long, value_name = "AGE", value_parser = parse_age, default_value = "7d")]
         older_than: Duration,
-        /// Remove artifacts too that no finished run refers to.
+        /// Also remove artifacts that no finished run refers to.
         #[arg(long)]
         unused: bool,
-        /// Remove artifacts too that this run does not refer to; may be given more than once.
+        /// Also remove artifacts that this run does not refer to; may be given more than once.
         #[arg(long, value_name = "RUN")]
         keep: Vec<String>,
         /// With --unused or --keep: keep what this experiment file would use; may be given more than once.
@@ -129,13 +129,13 @@ impl StoreChoice {
     fn address(self) -> Result<String, CommandFailure> {
         match self.store {
             Some(store) => Ok(store),
-            None => of_experiment(&self.file),
+            None => experiment_store(&self.file),
         }
     }
 }
 
 /// The address of an experiment's store.
-fn of_experiment(file: &ExperimentFile) -> Result<String, CommandFailure> {
+fn experiment_store(file: &ExperimentFile) -> Result<String, CommandFailure> {
     Ok(lab::Workspace::address(&environment::read(&file.experiment)?))
 }
 
@@ -171,10 +171,10 @@ pub async fn run(cx: &CommandContext, arguments: StoreArguments) -> Result<u8, C
             gc(cx, &open(&address).await?, &wanted, yes).await
         }
         StoreVerb::Copy { places, file, dry_run } => {
-            refuse_experiment_as_word(&places, "store copy")?;
+            refuse_positional_experiment(&places, "store copy")?;
             match &places[..] {
                 [from, to] => copy(cx, from, to, dry_run.is_on).await,
-                [to] => copy(cx, &of_experiment(&file)?, to, dry_run.is_on).await,
+                [to] => copy(cx, &experiment_store(&file)?, to, dry_run.is_on).await,
                 _ => Err(CommandFailure::usage("name the folder or URL to copy to")),
             }
         }
@@ -239,18 +239,18 @@ async fn print_copy_plan(cx: &CommandContext, from: &ArtifactStore, to: &str) ->
 
 /// Opens an existing store.
 async fn open(text: &str) -> Result<ArtifactStore, CommandFailure> {
-    open_by(text, ArtifactStore::open).await
+    open_with(text, ArtifactStore::open).await
 }
 
 /// Opens an existing store for reading.
 async fn open_to_read(text: &str) -> Result<ArtifactStore, CommandFailure> {
-    open_by(text, ArtifactStore::open_to_read).await
+    open_with(text, ArtifactStore::open_to_read).await
 }
 
 type OpenStore = fn(&str, &[(String, String)], &'static dyn Layout) -> Result<ArtifactStore, ::store::Error>;
 
-async fn open_by(address: &str, open_store: OpenStore) -> Result<ArtifactStore, CommandFailure> {
-    refuse_experiment_as_word(&[address.to_owned()], "store")?;
+async fn open_with(address: &str, open_store: OpenStore) -> Result<ArtifactStore, CommandFailure> {
+    refuse_positional_experiment(&[address.to_owned()], "store")?;
     if let Location::Folder(folder) = Location::parse(address)?
         && !folder.is_dir()
     {

@@ -30,8 +30,8 @@ pub struct CommandContext {
     pub command_line: fn() -> clap::Command,
     /// Joins a Ray cluster; `None` in a program that cannot.
     connect: Option<Connect>,
-    /// In a job of a cluster: prints results so that they can be told from
-    /// everything else in the job's log.
+    /// In a job of a cluster: prints results so that they stand apart from everything
+    /// else in the job's log.
     result_lines: Option<ResultLines>,
     grace_ms: Arc<AtomicU64>,
 }

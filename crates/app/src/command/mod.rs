@@ -10,7 +10,7 @@ mod run_experiment;
 mod trial_questions;
 
 pub use context::{CommandContext, PAID_CALLS_GRACE};
-pub use options::{Changes, Confirmation, DryRun, ExperimentFile, RunChoice, refuse_experiment_as_word};
+pub use options::{Changes, Confirmation, DryRun, ExperimentFile, RunChoice, refuse_positional_experiment};
 pub use plan::print_plan;
 pub use pull::pull_models;
 pub use question_file::{

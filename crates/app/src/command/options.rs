@@ -87,13 +87,13 @@ impl Changes {
     }
 }
 
-/// Refuses an experiment file among the words of a verb, such as names of
-/// models: it needs its flag.
-pub fn refuse_experiment_as_word(words: &[String], verb: &str) -> Result<(), CommandFailure> {
+/// Refuses an experiment file among positional arguments, such as names of models: it
+/// needs its flag.
+pub fn refuse_positional_experiment(words: &[String], verb: &str) -> Result<(), CommandFailure> {
     match words.iter().find(|word| word.ends_with(".toml")) {
-        Some(file) => Err(CommandFailure::usage(format!(
-            "`{file}` stands without a flag: the experiment file is -f/--experiment FILE: reverie {verb} -f {file}"
-        ))),
+        Some(file) => {
+            Err(CommandFailure::usage(format!("`{file}`: pass the experiment file with -f: reverie {verb} -f {file}")))
+        }
         None => Ok(()),
     }
 }

@@ -11,7 +11,7 @@ pub fn comparison(first: &BoardRow, second: &BoardRow, rows: &[MetricComparison]
         let _ = writeln!(text, "{}: {}\n     {}", trial.id, combination(&trial.labels), trial.place);
     }
     let difference = format!("{} − {} [95 %]", first.id, second.id);
-    let header = ["metric", &difference, "p", "effect", "pairs", "questions to tell"];
+    let header = ["metric", &difference, "p", "effect", "pairs", "questions needed"];
     let mut lines = table(&header, 1);
     for MetricComparison { metric, corrected, comparison } in rows {
         let needed =

@@ -17,7 +17,7 @@ pub struct ComponentDocs {
     pub name: &'static str,
     /// What it is for, in paragraphs.
     pub docs: String,
-    /// Its settings; those within another setting have its name before a point.
+    /// Its settings; a nested one is named `outer.inner`.
     pub settings: Vec<Setting>,
 }
 
@@ -183,7 +183,7 @@ pub fn component(component: &ComponentDocs, layout: &TableLayout) -> String {
     text
 }
 
-/// A list that holds the component: what must be set, else its first setting as an example.
+/// A list with the component and its required settings; if none is required, with its first.
 fn example(component: &ComponentDocs) -> String {
     let ComponentDocs { name, settings, .. } = component;
     let value = |one: &Setting| match one.takes.as_str() {
@@ -197,7 +197,7 @@ fn example(component: &ComponentDocs) -> String {
         .filter_map(|one| match one.name.split_once('.') {
             None => Some(format!("{} = {}", one.name, value(one))),
             Some((table, name)) if is_table(table) => Some(format!("{table} = {{ {name} = {} }}", value(one))),
-            // A part of a choice is needed only where it is chosen.
+            // A setting of a choice is needed only with that choice.
             Some(_) => None,
         })
         .collect();

@@ -15,5 +15,8 @@ pub fn effects(board: &Board) -> String {
         let interval = interval.map_or_else(|| "–".to_owned(), |each| format!("{:+.3} to {:+.3}", each.low, each.high));
         rows.add_row(row(&[axis, value, baseline, &difference, &interval, pairs]));
     }
-    format!("what each axis changes, in trials that are equal on all other axes (no pairs: never tried so)\n{}", rows)
+    format!(
+        "what each axis changes, in trials that are equal on all other axes (no pairs: no otherwise equal trials)\n{}",
+        rows
+    )
 }

@@ -4,7 +4,7 @@ use super::count;
 use lab::{FunctionFailure, ScoreResults};
 use std::fmt::Write;
 
-/// The most different failures that are shown.
+/// At most this many different failures are shown.
 const SHOWN: usize = 5;
 
 /// Failures of user functions, as text: each different failure once, with the trials

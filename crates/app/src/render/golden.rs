@@ -5,9 +5,7 @@ use super::{progress_bar, visible_line};
 use crate::environment::Audience;
 use eval::{
     GenerateEstimate, GenerateProgress,
-    dataset::{
-        DatasetDifference, DatasetReport, DatasetStatistics, IgnoredColumn, TrafficChoice, TrafficReport, UserVerdict,
-    },
+    dataset::{DatasetDifference, DatasetReport, DatasetStatistics, IgnoredColumn, TrafficReport},
 };
 use indicatif::ProgressBar;
 use lab::{GenerateSpec, GoldenManifest};
@@ -71,7 +69,7 @@ pub fn golden(manifest: &GoldenManifest, paths: &[PathBuf]) -> String {
     text
 }
 
-/// What a dataset gives a run, and what of it is not used.
+/// What a run can use of a dataset, and what not.
 pub fn dataset_report(report: &DatasetReport) -> Vec<String> {
     let DatasetReport { questions, with_evidence, with_reference, without_evidence, unanswerable, .. } = report;
     let mut line =
@@ -88,18 +86,17 @@ pub fn dataset_report(report: &DatasetReport) -> Vec<String> {
 }
 
 /// How many lines of traffic were used, and why others were not.
-pub fn traffic_report(report: &TrafficReport, choice: &TrafficChoice) -> Vec<String> {
+pub fn traffic_report(report: &TrafficReport) -> Vec<String> {
     let some = |count: usize, what: String| (count > 0).then_some(what);
     let TrafficReport { lines, questions, shadows, equal, similar, follow_ups, drafts, .. } = *report;
     let mut sentences = vec![format!("{questions} questions from {lines} lines")];
     let bad = report.bad_lines.len();
     sentences.extend(some(bad, format!("{bad} lines could not be used")));
-    sentences.extend(some(shadows, format!("{shadows} hold what a shadow answered, which nobody saw")));
-    sentences.extend(some(equal, format!("{equal} asked what another one asked, in the same words")));
-    sentences.extend(some(similar, format!("{similar} asked it in nearly the same words")));
+    sentences.extend(some(shadows, format!("{shadows} are answers of a shadow, which are not used")));
+    sentences.extend(some(equal, format!("{equal} are duplicates")));
+    sentences.extend(some(similar, format!("{similar} are near duplicates")));
     let (unwanted, beyond) = (report.without_verdict, report.beyond_size);
-    let verdict = if choice.only == Some(UserVerdict::Up) { "praised" } else { "found bad" };
-    sentences.extend(some(unwanted, format!("{unwanted} left out: no answer to them was {verdict}")));
+    sentences.extend(some(unwanted, format!("{unwanted} left out: no feedback of this kind")));
     sentences.extend(some(beyond, format!("{beyond} left out: --size was reached")));
     sentences.extend(some(
         follow_ups,

@@ -26,7 +26,7 @@ pub fn journal(path: &Path, statistics: &JournalStatistics, models: &[ModelStati
     }
     let _ = write!(
         text,
-        "\n{rows}\ngiven again without being paid: {} answers, {} saved",
+        "\n{rows}\nreused without paying: {} answers, {} saved",
         count(statistics.reused as usize),
         format_usd(statistics.saved_usd)
     );

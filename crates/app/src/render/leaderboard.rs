@@ -97,8 +97,8 @@ fn is_in_blocks(board: &Board, layout: &TableLayout) -> bool {
 struct TableColumn<'a> {
     column: &'a Column,
     /// Its index among the columns of the board, and of its cells in each row.
-    place: usize,
-    /// How many questions each of its means is over, if that is the same for all.
+    index: usize,
+    /// The number of questions of each of its means, if all have the same number.
     questions: Option<usize>,
     brevity: Brevity,
     /// Whether the layout names it.
@@ -140,7 +140,7 @@ fn trials<'a>(board: &'a Board, layout: &TableLayout) -> Result<(String, Vec<&'a
         }
         text = lines(&columns, &rows);
     }
-    left_out.sort_by_key(|left| left.place);
+    left_out.sort_by_key(|left| left.index);
     Ok((blocks(board, layout, text, &rows), left_out.into_iter().map(|left| left.column).collect()))
 }
 
@@ -171,16 +171,16 @@ fn find_column(board: &Board, name: &str) -> Result<usize, NoColumn> {
 
 /// The columns to show, axes first.
 fn choose_columns<'a>(board: &'a Board, layout: &TableLayout) -> Result<Vec<TableColumn<'a>>, NoColumn> {
-    let places: Vec<usize> = if layout.columns.is_empty() {
-        (0..board.columns.len()).filter(|&place| board.columns[place].shown).collect()
+    let indexes: Vec<usize> = if layout.columns.is_empty() {
+        (0..board.columns.len()).filter(|&index| board.columns[index].shown).collect()
     } else {
         layout.columns.iter().map(|name| find_column(board, name)).collect::<Result<_, _>>()?
     };
-    let shown = |place: usize| {
-        let (column, questions) = (&board.columns[place], questions(board, place));
-        TableColumn { column, place, questions, brevity: Brevity::Full, is_named: !layout.columns.is_empty() }
+    let shown = |index: usize| {
+        let (column, questions) = (&board.columns[index], questions(board, index));
+        TableColumn { column, index, questions, brevity: Brevity::Full, is_named: !layout.columns.is_empty() }
     };
-    let mut columns: Vec<TableColumn<'_>> = places.into_iter().map(shown).collect();
+    let mut columns: Vec<TableColumn<'_>> = indexes.into_iter().map(shown).collect();
     if !layout.columns.is_empty() {
         columns.sort_by_key(|shown| shown.column.kind != ColumnKind::Axis);
     }
@@ -196,8 +196,8 @@ fn sort_rows<'a>(board: &'a Board, layout: &TableLayout) -> Result<Vec<&'a Board
         }
         return Ok(rows);
     };
-    let place = find_column(board, name)?;
-    let (column, cell) = (&board.columns[place], |row: &'a BoardRow| row.cells.get(place));
+    let index = find_column(board, name)?;
+    let (column, cell) = (&board.columns[index], |row: &'a BoardRow| row.cells.get(index));
     if column.kind == ColumnKind::Axis {
         rows.sort_by_key(|row| cell(row).and_then(Cell::text).unwrap_or_default());
         return Ok(rows);
@@ -216,12 +216,12 @@ fn lines(columns: &[TableColumn<'_>], rows: &[&BoardRow]) -> Vec<String> {
     let names: Vec<String> = columns.iter().map(heading).collect();
     let header: Vec<&str> = ["", "trial"].into_iter().chain(names.iter().map(String::as_str)).collect();
     let words = columns.iter().filter(|shown| shown.column.kind == ColumnKind::Axis).count();
-    let mut made = table(&header, words + 2);
+    let mut table = table(&header, words + 2);
     for row in rows {
-        let cell = |shown: &TableColumn<'_>| format_cell(shown, row.cells.get(shown.place).unwrap_or(&Cell::Empty));
-        made.add_row([row.standing.mark().to_owned(), row.id.clone()].into_iter().chain(columns.iter().map(cell)));
+        let cell = |shown: &TableColumn<'_>| format_cell(shown, row.cells.get(shown.index).unwrap_or(&Cell::Empty));
+        table.add_row([row.standing.mark().to_owned(), row.id.clone()].into_iter().chain(columns.iter().map(cell)));
     }
-    made.lines().collect()
+    table.lines().collect()
 }
 
 /// The lines with a heading above each group.
@@ -247,9 +247,9 @@ fn blocks(board: &Board, layout: &TableLayout, lines: Vec<String>, rows: &[&Boar
     text
 }
 
-/// How many questions each mean of a column is over, if that is the same for all.
-fn questions(board: &Board, place: usize) -> Option<usize> {
-    let mut counts = board.rows.iter().filter_map(|row| match row.cells.get(place)? {
+/// The number of questions of each mean of a column, if all have the same number.
+fn questions(board: &Board, index: usize) -> Option<usize> {
+    let mut counts = board.rows.iter().filter_map(|row| match row.cells.get(index)? {
         Cell::Scores(CellScores { summary, .. }) => Some((summary.n_scored, summary.n_total)),
         _ => None,
     });
@@ -284,7 +284,7 @@ fn format_cell(shown: &TableColumn<'_>, cell: &Cell) -> String {
             let is_brief = kind == ColumnKind::Metric && !shown.is_named || shown.brevity == Brevity::WithoutIntervals;
             let mean = if is_brief { number_or_dash(summary.mean, 3) } else { mean(summary) };
             match shown.questions {
-                // Metrics of an objective may be asked of different questions.
+                // The metrics of an objective may have different questions.
                 _ if kind != ColumnKind::Metric && summary.n_failed == 0 => mean,
                 Some(_) => mean,
                 None if summary.n_failed > 0 || summary.mean.is_none() => {

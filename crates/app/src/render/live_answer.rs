@@ -7,15 +7,15 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// Prints pieces as they come. The text that is printed last is the answer: if
-/// the answer begins again, its text does too, below a line that says so.
+/// Prints pieces as they come. If the answer restarts, it is printed again from its
+/// beginning, below a line that says so.
 pub struct LiveAnswer<W> {
     out: Mutex<LivePage<W>>,
 }
 
 struct LivePage<W> {
     out: W,
-    /// Whether the cursor is behind text.
+    /// Whether the line of the cursor has text.
     is_mid_line: bool,
 }
 

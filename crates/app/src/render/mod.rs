@@ -89,7 +89,7 @@ fn number_or_dash(value: Option<f64>, digits: usize) -> String {
     value.map_or_else(|| "–".to_owned(), |value| number(value, digits))
 }
 
-/// A mean with its interval, as far as it has them: `0.512 [0.431, 0.593]`.
+/// A mean with its interval, if there are any: `0.512 [0.431, 0.593]`.
 fn mean(summary: &Summary) -> String {
     match (summary.mean, summary.low, summary.high) {
         (Some(mean), Some(low), Some(high)) => {
@@ -99,14 +99,14 @@ fn mean(summary: &Summary) -> String {
     }
 }
 
-/// A difference with its interval, as far as it has them: `+0.081 [-0.012, +0.174]`.
+/// A difference with its interval, if there are any: `+0.081 [-0.012, +0.174]`.
 fn difference_of_means(mean: Option<f64>, interval: Option<Interval>) -> String {
     let mean = mean.map_or_else(|| "–".to_owned(), |mean| signed_number(mean, 3));
     let interval = interval.map(|each| format!(" [{}, {}]", signed_number(each.low, 3), signed_number(each.high, 3)));
     mean + &interval.unwrap_or_default()
 }
 
-/// A p-value; one that rounds to zero is not zero.
+/// A p-value; never `0.000`, but `< 0.001`.
 fn p_value(p: Option<f64>) -> String {
     if p.is_some_and(|p| p < 0.001) { "< 0.001".to_owned() } else { number_or_dash(p, 3) }
 }

@@ -2,7 +2,7 @@
 
 use lab::NoiseResult;
 
-/// The parts, and what more effort would make of the standard error.
+/// The shares of the noise, and the standard error with more repeats.
 pub fn noise(result: &NoiseResult) -> String {
     let NoiseResult { trial, metric, noise, used, left_out, n_questions, standard_errors } = result;
     let all = noise.question + noise.generation + noise.judge;

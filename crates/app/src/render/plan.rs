@@ -41,7 +41,7 @@ pub fn plan(summary: &PlanSummary, prepared: &PreparedRun) -> String {
         }
     }
     if let Some(search) = &summary.search {
-        let _ = write!(text, "\nthis is the full grid: the search by {search} asks for a part of it, step by step");
+        let _ = write!(text, "\nthis is the full grid: the {search} search runs only part of it, step by step");
     }
     if let Some(cost) = &summary.cost {
         text.push_str(&estimate(cost));
@@ -102,7 +102,7 @@ fn time_of(summary: &PlanSummary, operator: lab::Operator) -> String {
 }
 
 /// The basis of expected times.
-const BASIS: &str = "as earlier runs took, whether their answers came from the journal or not";
+const BASIS: &str = "estimated from earlier runs, journal answers included";
 
 /// The expected time of the run on this machine.
 fn time(summary: &PlanSummary) -> String {
@@ -118,7 +118,7 @@ fn time(summary: &PlanSummary) -> String {
     match time.seconds {
         Some(seconds) => format!("\nabout {} on this machine, {BASIS}", duration(seconds)),
         None if time.known_seconds > 0.0 => format!(
-            "\nabout {} on this machine, {BASIS}, and what was never run here: {}",
+            "\nabout {} on this machine, {BASIS}, plus an unknown time for {}",
             duration(time.known_seconds),
             unknown.join(", ")
         ),

@@ -10,8 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long the first line of an operator waits until the number of its rows is known.
-const KNOWN_AFTER: Duration = Duration::from_secs(1);
+/// How long the first line of an operator waits for the number of its rows.
+const FIRST_LINE_WAIT: Duration = Duration::from_secs(1);
 /// How often a running operator gets a line.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -60,7 +60,7 @@ impl ProgressLines {
                 }
                 (OperatorStatus::Running, _) if operator.active > 0 => {
                     let since = if let Some(ReportState::Nothing(since)) = state { since } else { now };
-                    let is_known = operator.rows_estimated.is_some() || now.duration_since(since) >= KNOWN_AFTER;
+                    let is_known = operator.rows_estimated.is_some() || now.duration_since(since) >= FIRST_LINE_WAIT;
                     if is_known {
                         say(describe_start(operator));
                     }
@@ -86,7 +86,7 @@ impl ProgressLines {
     }
 }
 
-/// The rows that are done, of how many if that is known.
+/// The rows that are done, and their total if it is known.
 fn amount(operator: &OperatorProgress) -> String {
     let done = count(operator.rows_done);
     match operator.rows_estimated {

@@ -135,7 +135,7 @@ pub fn question(record: &RunRecord, trial: &TrialResult, result: &QuestionResult
             Score::Missing(missing) => _ = write!(text, "\n  {name:20} – {missing}"),
         }
     }
-    // Metrics that look at the same things say the same of them.
+    // Several metrics may share the same details.
     let mut details: Vec<(Vec<String>, Vec<&str>)> = Vec::new();
     for (name, scored) in &result.scores {
         let lines = eval::explain(&scored.detail);

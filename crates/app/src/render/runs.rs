@@ -22,7 +22,7 @@ pub struct RunListEntry {
 
 /// A line for each run, the last first.
 pub fn runs(listed: &[RunListEntry]) -> String {
-    let mut rows = table(&["run", "finished", "best", "a try with", "questions", "trials"], 4);
+    let mut rows = table(&["run", "finished", "best", "overrides", "questions", "trials"], 4);
     for RunListEntry { run, questions, trials, leads, winner } in listed {
         let count = |n: &Option<usize>| n.map_or_else(|| "–".to_owned(), super::count);
         let best = match (winner, leads) {

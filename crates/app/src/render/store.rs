@@ -9,7 +9,7 @@ use store::{
     upkeep::{CopyPlan, CopyReport, Garbage, Inventory, ObjectAmount, VerifyReport},
 };
 
-/// The most damaged or different objects that are named one by one.
+/// At most this many damaged or different objects are named.
 const MAX_NAMED: usize = 50;
 
 /// A progress bar of bytes, if standard error is a terminal.
@@ -21,7 +21,7 @@ impl ByteBar {
         Self(progress_bar(0, "{bar:30} {bytes:>11}/{total_bytes:<11} {bytes_per_sec:>12} {eta:>4}", audience))
     }
 
-    /// Shows how many bytes are done, of how many if that is known.
+    /// Shows how many bytes are done, and the total if it is known.
     pub fn show(&self, done: u64, all: Option<u64>) {
         self.0.set_length(all.unwrap_or(done));
         self.0.set_position(done);
@@ -61,7 +61,7 @@ pub fn inventory(location: &Location, inventory: &Inventory) -> String {
     text
 }
 
-/// What reading everything found.
+/// What a verification found.
 pub fn verification(location: &Location, verified: &VerifyReport) -> String {
     let mut text = String::new();
     for damaged in verified.damaged.iter().take(MAX_NAMED) {
@@ -109,7 +109,7 @@ pub fn garbage(garbage: &Garbage, removed: bool) -> String {
 /// What would be copied.
 pub fn copy_plan(to: &str, plan: &CopyPlan) -> String {
     let mut text = format!("{to}: would write {}, {} are there already", amount(plan.missing), amount(plan.there));
-    text.push_str("\nmodel calls in the journal file of a folder are copied besides, those that are missing there");
+    text.push_str("\nmissing model calls of the journal file are copied too");
     for name in plan.different.iter().take(MAX_NAMED) {
         let _ = write!(text, "\nwould be left as it is: {name} has another size there");
     }
@@ -138,7 +138,7 @@ pub fn copy_result(to: &Location, copied: &CopyReport) -> String {
         let _ = write!(text, "\nnot copied: {} is damaged: {}", damaged.name, damaged.reason);
     }
     if copied.n_left_on_machine > 0 {
-        let _ = write!(text, "\nnot copied: {} files of one machine", count(copied.n_left_on_machine as usize));
+        let _ = write!(text, "\nnot copied: {} machine-specific files", count(copied.n_left_on_machine as usize));
     }
     for name in copied.different.iter().take(MAX_NAMED) {
         let _ = write!(text, "\nleft as it is: {name} has another size there");

@@ -67,7 +67,7 @@ pub enum TraceError {
     #[error("`{0}` is no name of a header")]
     HeaderName(String),
     /// The value of a header, which may be a key and is not shown.
-    #[error("the value of `{0}` is no header")]
+    #[error("the value of header `{0}` is invalid")]
     HeaderValue(HeaderName),
     /// The HTTP client cannot be made.
     #[error(transparent)]
@@ -129,7 +129,7 @@ impl Traces {
             spans: spans.clone(),
             warn: warn.clone(),
         };
-        let sending = SpanCounter { ended: spans.clone(), next: BatchSpanProcessor::builder(sender).build() };
+        let sending = SpanCounter { counts: spans.clone(), next: BatchSpanProcessor::builder(sender).build() };
         let provider = SdkTracerProvider::builder()
             .with_resource(resource)
             .with_sampler(settings.sampler)
@@ -258,7 +258,7 @@ impl SpanExporter for SpanSender {
 /// Counts spans before they are put into the queue, or dropped because it is full.
 #[derive(Debug)]
 struct SpanCounter {
-    ended: Arc<SpanCounts>,
+    counts: Arc<SpanCounts>,
     next: BatchSpanProcessor,
 }
 
@@ -269,7 +269,7 @@ impl SpanProcessor for SpanCounter {
 
     fn on_end(&self, span: SpanData) {
         if span.span_context.is_sampled() {
-            self.ended.ended.fetch_add(1, Relaxed);
+            self.counts.ended.fetch_add(1, Relaxed);
         }
         self.next.on_end(span);
     }

@@ -245,7 +245,7 @@ async fn without_a_terminal_rows_are_told_from_the_first_second() {
     let took = workspace.events().iter().find(|event| ended(event)).unwrap()["seconds"].as_f64().unwrap();
     assert!((0.7 * took..1.5 * took).contains(&seconds), "{seconds} of {took}");
     let text = workspace.run(&["plan"]).succeeds();
-    assert!(text.out.contains("on this machine, as earlier runs took"), "{}", text.out);
+    assert!(text.out.contains("on this machine, estimated from earlier runs"), "{}", text.out);
 }
 
 #[test]

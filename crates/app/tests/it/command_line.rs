@@ -38,13 +38,13 @@ fn the_experiment_file_has_one_flag_and_stands_nowhere_else() {
         &["query", "Why?"],
     ] {
         let line = [verb, &["my.toml"]].concat();
-        let named = format!("-f/--experiment FILE: reverie {} -f my.toml", verb.join(" "));
-        workspace.run(&line).refused_with(&["`my.toml` stands without a flag", &named]);
+        let named = format!("-f: reverie {} -f my.toml", verb.join(" "));
+        workspace.run(&line).refused_with(&["`my.toml`: pass the experiment file with -f", &named]);
     }
     for verb in ["stats", "verify"] {
-        workspace.run(&["store", verb, "my.toml"]).refused_with(&["-f/--experiment FILE"]);
+        workspace.run(&["store", verb, "my.toml"]).refused_with(&["pass the experiment file with -f"]);
     }
-    workspace.run(&["store", "copy", "my.toml", "there"]).refused_with(&["-f/--experiment FILE"]);
+    workspace.run(&["store", "copy", "my.toml", "there"]).refused_with(&["pass the experiment file with -f"]);
     workspace.run(&["plan"]).refused_with(&["experiment.toml", "with -f", "reverie init"]);
     workspace.run(&["plan", "-f", "my.toml"]).succeeds();
     workspace.run(&["run", "--experiment", "my.toml"]).succeeds();

@@ -133,7 +133,9 @@ async fn what_is_exported_is_imported_again() {
     workspace.run(&["golden", "diff", "made.jsonl", "reverie.jsonl"]).succeeds();
     workspace.run(&["golden", "export", "made.jsonl", "--columns", "ragas", "--output", "set.parquet"]).succeeds();
     assert!(std::fs::read(workspace.file("set.parquet")).unwrap().starts_with(b"PAR1"));
-    workspace.run(&["golden", "export", "made.jsonl", "--output", "set.txt"]).refused_with(&["tells no format"]);
+    workspace
+        .run(&["golden", "export", "made.jsonl", "--output", "set.txt"])
+        .refused_with(&["does not say the format"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

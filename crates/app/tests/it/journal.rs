@@ -43,7 +43,7 @@ async fn what_was_paid_is_counted_and_what_was_saved_too() {
     workspace.forget_artifacts();
     workspace.run(&["run"]).succeeds();
     let stats = workspace.run(&["journal", "stats"]).succeeds();
-    assert!(stats.out.contains("given again without being paid: 4 answers, $0.2480 saved"), "{}", stats.out);
+    assert!(stats.out.contains("reused without paying: 4 answers, $0.2480 saved"), "{}", stats.out);
     assert_eq!(endpoint::asked(&server).await.len(), 4);
 }
 

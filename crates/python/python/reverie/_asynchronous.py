@@ -59,9 +59,9 @@ class Run:
         )
         self._bar = progress_bar(length, bar_format)
 
-    def obey(self, controller: Any, recheck_seconds: float | None) -> None:
+    def set_controller(self, controller: Any, recheck_seconds: float | None) -> None:
         """Sets the controller that decides how many attempts may run, and how often it is asked."""
-        self._scheduler.obey(controller)
+        self._scheduler.set_controller(controller)
         self._refused = is_refusal if isinstance(controller, Adaptive) else is_rate_limit
         self._recheck_seconds = recheck_seconds
         if self._deadline is not None:
@@ -86,7 +86,7 @@ class Run:
             for task in self._tasks.values():
                 give_up(task)
             if self._done.done() and not self._done.cancelled():
-                self._done.exception()  # For the same reason.
+                self._done.exception()  # So that asyncio does not report it.
             if self._bar is not None:
                 self._bar.close()
 
@@ -167,26 +167,26 @@ class Run:
     def _ended(self, worker: int, error: BaseException | None) -> bool:
         """Handles an attempt that ended without a wanted result. Returns whether its worker continues.
 
-        It does not after a cancellation: a task that was cancelled cannot be told from one that still is.
+        It does not after a cancellation: asyncio does not tell whether that is over or still going on.
         """
-        cut = self._scheduler.cut(worker)
-        if cut == "timed out":
+        state = self._scheduler.attempt_state(worker)
+        if state == "timed out":
             self._time_out(worker)
-        if cut != "running" or error is None:
+        if state != "running" or error is None:
             return False
         refused = self._refused(error)
         wish = retry_after(error) if refused else None
         verdict = self._scheduler.failed(worker, error, not is_permanent(error), refused, wish)
-        # A limit is found by running into it: what it refuses is no news.
+        # A learned limit expects refusals, so they are not reported.
         if not (refused and verdict is not None and verdict[2] and self._refused is is_refusal):
-            self._judge(verdict, error)
+            self._handle_verdict(verdict, error)
         return not isinstance(error, asyncio.CancelledError)
 
     def _time_out(self, worker: int) -> None:
         error = TimeoutError(f"no result within {self._timeout:g} s")
-        self._judge(self._scheduler.timed_out(worker, error), error)
+        self._handle_verdict(self._scheduler.timed_out(worker, error), error)
 
-    def _judge(self, verdict: tuple[int, int, bool] | None, error: BaseException) -> None:
+    def _handle_verdict(self, verdict: tuple[int, int, bool] | None, error: BaseException) -> None:
         if verdict is None:
             return
         index, attempts, again = verdict
@@ -234,7 +234,7 @@ class Run:
         if worker not in self._tasks:
             return
         give_up(self._tasks[worker])
-        if self._scheduler.cut(worker) == "timed out":
+        if self._scheduler.attempt_state(worker) == "timed out":
             self._time_out(worker)
         self._leave(worker)
 

@@ -130,10 +130,10 @@ class Scheduler:
         timeout: float,
         on_room: Callable[[], None],
     ) -> Scheduler: ...
-    def obey(self, controller: Any | None) -> None: ...
+    def set_controller(self, controller: Any | None) -> None: ...
     def hire(self) -> int | None: ...
     def take(self, worker: int) -> Attempt | None: ...
-    def cut(self, worker: int) -> str: ...
+    def attempt_state(self, worker: int) -> str: ...
     def failed(
         self,
         worker: int,
@@ -214,7 +214,7 @@ class Pipeline:
     def stream(self, question: str) -> Events:
         """What happens while a question is answered. The work begins now."""
     def aquery(self, question: str, done: Callable[[str | None, BaseException | None], Any]) -> None:
-        """The same, at once: `done(answer, error)` is called from another thread."""
+        """The same without waiting: `done(answer, error)` is called from another thread."""
 
 @final
 class Events:
@@ -223,7 +223,7 @@ class Events:
     def next(self) -> str | None:
         """The next events as a JSON list; nothing after the last one."""
     def anext(self, done: Callable[[str | None, BaseException | None], Any]) -> None:
-        """The same, at once: `done(events, error)` is called from another thread."""
+        """The same without waiting: `done(events, error)` is called from another thread."""
     def close(self) -> None:
         """Ends the work, unless it has ended."""
 
@@ -250,7 +250,7 @@ class Service:
         parts of a graph, if this is its gateway."""
     @property
     def name(self) -> str:
-        """By which clients ask for it."""
+        """The name that clients send as `model`."""
     @property
     def version(self) -> str:
         """The digest of the bundle."""
@@ -265,13 +265,13 @@ class Reply:
     """A response, part by part. The work ends when this is closed or dropped."""
 
     def anext(self, done: Callable[[tuple[int, list[tuple[bytes, bytes]]] | bytes | None, None], Any]) -> None:
-        """The next part, at once: `done(part, None)` is called from another thread, first with the status and the headers, then
+        """Asks for the next part; `done(part, None)` is called from another thread, first with the status and the headers, then
         with bytes, at last with None."""
     def close(self) -> None:
         """Ends the work, unless it has ended."""
 
 def parts(bundle: str) -> list[str]:
-    """The parts that the trial of a bundle has something for."""
+    """The parts for which the trial of a bundle has a component."""
 
 @final
 class Part:
@@ -299,7 +299,7 @@ class Replies:
 
 @final
 class Questions:
-    """Golden questions; `reverie.golden` makes tables of them. What changes them gives new ones."""
+    """Golden questions; `reverie.golden` makes tables of them. Changes return new questions."""
 
     def __new__(cls, data: Any) -> Questions:
         """Reads and checks rows, or the file at a path; `ValueError` holds all mistakes."""
@@ -335,7 +335,7 @@ class Results:
         """Reads `results.json`; `ValueError` if the text is none."""
     @staticmethod
     def of(name: str, store: str, base: str | os.PathLike[str], run: str | None = None) -> Results:
-        """Those of an experiment's last run in a store, or of this run."""
+        """The results of an experiment's last run in a store, or of this run."""
     def text(self) -> str:
         """Everything, as in `results.json`."""
     def board(self) -> dict[str, Any]:
@@ -353,7 +353,7 @@ class Results:
     def plot(self) -> str:
         """A page with nothing but the report's plot, and no question or passage in it."""
     def function_failures(self) -> str | None:
-        """What functions of the user's own failed at, with their tracebacks, for people; none where nothing did."""
+        """The failures of the user's functions with their tracebacks, as text; none if nothing failed."""
 
 @final
 class Stop:
@@ -476,7 +476,7 @@ class Index:
     """An index of chunks in memory."""
 
     def __new__(cls, chunks: _Given, chunker: _Component, embedding: Embedding | None = None) -> Index:
-        """Of the chunks that `Chunker.chunk` gave with these settings."""
+        """Indexes the chunks that `Chunker.chunk` gave with these settings."""
     def __len__(self) -> int:
         """How many chunks can be found."""
     @property
@@ -499,14 +499,14 @@ class IndexWriter:
 
 @final
 class Folder:
-    """Files at an address, as many writers make them side by side."""
+    """Files at an address, to which many writers add at once."""
 
     def __new__(cls, address: str) -> Folder:
         """A folder, which is made, or a URL of an object store."""
     def names(self) -> list[str]:
         """The names of the files."""
     def put(self, name: str, bytes: bytes) -> bool:
-        """Writes a file; whether it is new. One that is there is left as it is."""
+        """Writes a file, unless it is there. Returns whether it is new."""
 
 @final
 class Corpus:
@@ -525,7 +525,7 @@ class Corpus:
         """The files in order, in the blocks that an engine would make tasks of."""
     @property
     def rejected(self) -> list[tuple[str, str]]:
-        """Files that are none of the corpus or cannot be looked at, and why."""
+        """Files that do not belong to the corpus or cannot be read, and why."""
     def __len__(self) -> int:
         """How many files the blocks have."""
 
@@ -562,23 +562,23 @@ class ServedFunction:
         """Whether a model, of this run or of another one, may still ask it."""
 
 def function_place(source: str, file: str, shift: int) -> None:
-    """Tells that a source stands in this file, and how many lines further down."""
+    """Registers the file that a source is from, and how many lines precede it."""
 
 def axes() -> list[str]:
     """The names of the axes of an experiment, in the order of the stages."""
 
 def store_variables() -> list[str]:
-    """How the names of variables begin that say how an object store is reached."""
+    """The prefixes of environment variables for access to object stores."""
 
 @final
 class Worker:
     """A worker of the engine `ray`."""
 
     def __new__(cls, setup: bytes, folder: str, lessor: Any = None) -> Worker: ...
-    def look(self) -> bytes:
+    def status(self) -> bytes:
         """What it is doing, for the driver's live tables."""
     def run(self, unit: bytes, done: Callable[[bytes | None, str | None], Any]) -> None:
-        """Executes a unit of tasks, at once: `done(reply, error)` is called from another thread."""
+        """Starts a unit of tasks; `done(reply, error)` is called from another thread."""
 
 @final
 class Limits:
@@ -594,7 +594,7 @@ class Limits:
 
 @final
 class Done:
-    """What an engine is told with when a call to a worker has ended."""
+    """Called when a call to a worker has ended."""
 
     def __call__(self, kind: str, payload: bytes) -> None: ...
 

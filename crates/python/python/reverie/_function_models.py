@@ -5,7 +5,7 @@ at an address that nobody can guess. So everything holds for it that holds for o
 of replies, and the journal. Its answers count as free. It is identified by the digest of its source, of constants and
 functions of the program's own that it uses, and of its `version`: what it answered once is not asked again, also in
 another process, until one of these changes.
-What it raises is told as the failure of a function, with its traceback and the line of its file, and not as that of a
+What it raises counts as the failure of a function, with its traceback and the line of its file, and not as that of a
 provider: the endpoint's refusal holds it in `function_failed`.
 """
 
@@ -34,7 +34,7 @@ from reverie.exceptions import is_permanent, is_rate_limit, retry_after, status_
 # A model is the name of one, or a function from messages to a text or to what the schema asks for.
 Model = Union[str, Callable[[list[dict[str, str]]], Any]]
 
-# What an endpoint of this kind is not asked for: the schema is asked for in words, and there are no probabilities.
+# Fields that requests to a function leave out: the schema is in the prompt, and there are no probabilities.
 _OMIT = ["response_format", "logprobs", "top_logprobs", "stream", "stream_options"]
 
 
@@ -63,14 +63,14 @@ def model(
 
     The function gets the messages, a list of dictionaries with `role` and `content`, and returns the reply: a text, or a
     dictionary where the messages ask for JSON. It runs in this process. Its replies are kept in the journal of the store
-    by its source, by constants (texts, numbers, tuples) and functions of your own that it uses, and by `version`. What is
-    in a list, a dictionary or a client is not seen.
+    by its source, by constants (texts, numbers, tuples) and functions of your own that it uses, and by `version`. The
+    content of lists, dictionaries and clients does not count.
 
     Args:
         function: The function; it may be an `async def`.
-        version: Any text. Another one asks everything anew, such as after a change that the source does not show: another
-            model behind a client. Default: none.
-        concurrency: How many calls run at once, at least 1. Default: up to 256, as many as it shows to take.
+        version: Any text. A new one asks everything anew, for a change that the source does not show: another model
+            behind a client. Default: none.
+        concurrency: How many calls run at once, at least 1. Default: up to 256, as many as it can handle.
 
     Raises:
         ValueError: If `concurrency` is below 1.
@@ -112,7 +112,7 @@ def serve_functions(
             names.append(function_name(each, {*names, *(models or {})}))
             functions[names[-1]] = each
         else:
-            raise TypeError(f"a model is the name of one or a function, not {each!r}")
+            raise TypeError(f"a model is a name or a function, not {each!r}")
     plain, more = split_functions(models or {})
     functions.update(more)
     own = {name: settings(name, function) for name, function in functions.items()}
@@ -126,7 +126,7 @@ def is_model(value: Any) -> bool:
 
 
 def split_functions(models: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Callable[..., Any]]]:
-    """Models by name without those that are functions, and these."""
+    """The models that are not functions, and those that are, by name."""
     functions = {name: value for name, value in models.items() if is_model(value)}
     return {name: value for name, value in models.items() if name not in functions}, functions
 
@@ -179,7 +179,7 @@ def digest(function: Callable[..., Any]) -> str:
         parts = [repr(version), *_parts(function, set())]
     except (OSError, TypeError, ValueError):
         if version is None:
-            # Its replies cannot be told from those of another one.
+            # Its replies cannot be told apart from those of another function.
             return _unknown.setdefault(id(function), (function, f"function:{secrets.token_hex(16)}"))[1]
         parts = [repr(version), getattr(_unwrap(function), "__qualname__", type(function).__qualname__)]
     return f"function:{hashlib.sha256(json.dumps(parts).encode('utf-8', 'replace')).hexdigest()[:32]}"
@@ -207,7 +207,7 @@ def _parts(function: Any, known: set[int]) -> Iterator[str]:
         raise TypeError("it has no source")
     code = plain.__code__
     if plain.__name__ == "<lambda>":
-        # Its line may hold several.
+        # A line may hold several lambdas.
         yield _code(code)
     else:
         try:
@@ -303,7 +303,7 @@ class _Server:
                 self._server.handle_request()
 
     def answer(self, request: dict[str, Any]) -> tuple[int, dict[str, Any], float | None]:
-        """The status, the body, and how long to wait before another call, of what a function was asked."""
+        """Calls a function. Returns the status, the body, and how long to wait before another call."""
         name = request.get("model", "")
         function = self.functions[name]
         messages = [{"role": each["role"], "content": each["content"]} for each in request["messages"]]
@@ -330,7 +330,6 @@ _WANTED = (
 
 def _refusal(failed: dict[str, Any]) -> dict[str, Any]:
     """What the endpoint says of a function that failed."""
-    # Names of files may hold halves of characters, which no JSON can.
     message = f"the function `{failed['function']}`: {failed['message']}"
     return {"error": {"message": message, "function_failed": failed}}
 
@@ -341,7 +340,7 @@ def _describe(value: Any) -> str:
 
 
 def _unwrap(function: Callable[..., Any]) -> Any:
-    """What has the code: below `functools.partial`, wrappers and objects that can be called."""
+    """The function with the code: below `functools.partial`, wrappers and callable objects."""
     while isinstance(function, functools.partial):
         function = function.func
     function = inspect.unwrap(function.function if isinstance(function, FunctionModel) else function)
@@ -380,7 +379,7 @@ def _call(function: Callable[..., Any], messages: list[dict[str, str]]) -> Any:
 
 
 def _status(error: Exception) -> int:
-    """What an endpoint would say: another attempt may help only where the other side, or the way there, failed."""
+    """The HTTP status: another attempt may help only where the other side, or the way there, failed."""
     status = status_of(error)
     if is_rate_limit(error) or status == 429:
         return 429
@@ -402,7 +401,7 @@ class _Loopback(ThreadingHTTPServer):
         self.models = models
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Whoever asked went away, as after a cancellation: that is no error of the program."""
+        """The client went away, such as after a cancellation: not an error."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -431,4 +430,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nobody asked for a log of requests."""
+        """Requests are not logged."""

@@ -74,7 +74,7 @@ class Notebook(Watcher):
         elif self._handle is not None:
             from IPython.display import HTML
 
-            after = f"ended before the end, after {time.monotonic() - self._started:.0f} s; what is done is kept"
+            after = f"stopped after {time.monotonic() - self._started:.0f} s; what is done is kept"
             self._handle.update(HTML(f'<p style="opacity:.6">{after}</p>'))
 
     def _page(self, now: dict[str, Any]) -> str:

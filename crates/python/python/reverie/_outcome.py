@@ -20,11 +20,11 @@ Outcome = TypeVar("Outcome", "Results", "Scores", "Questions", "Judgement")
 
 
 FINISH_STACKLEVEL = 5
-"""Of a warning in a function that `finish` calls: this function, `finish`, `carry_out`, and what the user called."""
+"""Skips the function that warns, `finish`, `carry_out`, and the function that the user called."""
 
 
 def check_on_error(on_error: str) -> None:
-    """Whether the parameter has one of its values."""
+    """Refuses other values of the parameter."""
     if on_error not in ("warn", "raise"):
         raise ValueError(f"on_error: `warn` or `raise`, not {on_error!r}")
 

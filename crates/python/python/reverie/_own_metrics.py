@@ -56,7 +56,7 @@ class OwnMetric:
     def __init__(self, function: Callable[..., Any], name: str, concurrency: int | None) -> None:
         self.function, self.name = function, name
         is_async = inspect.iscoroutinefunction(_unwrap(function))
-        # A function that knows of no other call at the same time is called once at a time.
+        # Other functions may not be thread-safe, so they are called once at a time.
         self.concurrency = (concurrency or 16) if is_async else 1
         try:
             parameters = inspect.signature(function).parameters.values()
@@ -67,11 +67,11 @@ class OwnMetric:
         else:
             named = [each for each in parameters if each.kind is not inspect.Parameter.VAR_POSITIONAL]
             optional = {each.name: each.default is not inspect.Parameter.empty for each in named}
-            # What it does not know, and may be left out, it has a default for.
+            # Unknown parameters that have a default are left out.
             self._parameters = {key: has for key, has in optional.items() if key in _GIVEN or not has}
 
     def setting(self, url: str) -> dict[str, Any]:
-        """What stands for it among the metrics, with the address at which it is asked."""
+        """The metric that stands for it, and calls it at this address."""
         ordered = sorted(self._parameters.items(), key=lambda each: each[1])
         parameters = ", ".join(f"{key}=None" if optional else key for key, optional in ordered)
         given = ", ".join(f'"{key}": {key}' for key in self._parameters)
@@ -82,7 +82,7 @@ class OwnMetric:
 
 @contextmanager
 def serve_metrics(metrics: Sequence[Any]) -> Iterator[list[Any]]:
-    """The metrics with those of this process at an address, for as long as this lasts."""
+    """The metrics; those of this process are served until the context ends."""
     own = [each for each in metrics if isinstance(each, OwnMetric)]
     if not own:
         yield list(metrics)
@@ -138,7 +138,7 @@ class _Loopback(ThreadingHTTPServer):
         self.metrics = metrics
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Whoever asked went away, as after a cancellation: that is no error of the program."""
+        """The client went away, such as after a cancellation: not an error."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -157,4 +157,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(text)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nobody asked for a log of requests."""
+        """Requests are not logged."""

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 
 class Part:
-    """Settings that stand within a component's."""
+    """Settings that are nested in a component."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 

@@ -157,14 +157,14 @@ async def _await_core(begin: Callable[[Callable[[str | None, BaseException | Non
 
 
 def _to_experiment(experiment: str | os.PathLike[str] | Mapping[str, Any] | Experiment) -> Experiment:
-    """The experiment of whatever names one."""
+    """The experiment itself, or that of a file or a dictionary."""
     from reverie.experiment import Experiment
 
     return experiment if isinstance(experiment, Experiment) else Experiment(experiment)
 
 
 def _unpickle_pipeline(experiment: Experiment, trial: str, run: str, budget_usd: float | None) -> Pipeline:
-    """A pipeline that was pickled: another run since then would answer with something else."""
+    """Opens a pickled pipeline again, unless another run has finished since then."""
     pipeline = experiment.pipeline(trial, budget_usd=budget_usd)
     if pipeline.run != run:
         raise RuntimeError(

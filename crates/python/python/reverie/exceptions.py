@@ -64,7 +64,7 @@ class GenerationError(RuntimeError):
 
 
 class FunctionWarning(UserWarning):
-    """A function of the user's own failed in a run that is complete but for that."""
+    """A function of the user's own failed in a run that is otherwise complete."""
 
 
 class ParseWarning(UserWarning):

@@ -91,7 +91,7 @@ class ConcurrencyController:
             max(1, int(collapse_error_threshold)),
         )
         self.inactive_check_interval = max(0.1, float(inactive_check_interval))
-        """Kept for controllers that take the place of this one; nothing has to ask this one."""
+        """Only controllers that take the place of this one are asked at this interval."""
 
     @property
     def target_concurrency(self) -> int:
@@ -143,8 +143,8 @@ class AsyncExecutor(Executor):
         generation_fn: Called with each input; gives an awaitable.
         concurrency: The most attempts at once.
         tqdm_bar_format: The format of the progress bar; without one there is no bar.
-        max_retries: How many attempts may follow a failed first one. Exceptions that say that this is no use, see
-            `reverie.exceptions`, are not tried again.
+        max_retries: How many attempts may follow a failed first one. None follows an exception that says that it is
+            no use: see `reverie.exceptions`.
         exit_on_error: Whether the first input that fails for good ends the run, which then returns what it has.
         fallback_return_value: The output of an input that has none.
         termination_signal: Ends the run, which then returns what it has. `None`: no signal does.
@@ -157,10 +157,10 @@ class AsyncExecutor(Executor):
             does it for its own models. The limit of the other side is learned, on calls at once and on calls a minute:
             from a few, it grows with every result until calls are refused, and settles just below; `concurrency` is only
             the most (256 is a good one). A refused attempt (a `RateLimitError`, or an exception of a client library with
-            the HTTP status 429, 503 or 529) is no failed one: it does not count for `max_retries` and is made again, after
-            the wait that the other side asks for (`retry_after` of the exception, or `Retry-After` of its response), as
-            long as other calls get through; it fails when none has for five minutes. What was learned is kept for the
-            next run of this executor. The arguments of the controller mean nothing then.
+            the HTTP status 429, 503 or 529) does not count for `max_retries`: it is made again, after the wait
+            that the other side asks for (`retry_after` of the exception, or `Retry-After` of its response), as long as
+            other calls get through; it fails when none has for five minutes. What was learned is kept for the next run
+            of this executor. The arguments of the controller mean nothing then.
     """
 
     def __init__(
@@ -223,7 +223,7 @@ class AsyncExecutor(Executor):
         source = _unwrap_controller(self._controller)
         foreign = source is not None and not isinstance(source, (Windows, Adaptive))
         interval = max(0.01, float(getattr(source, "inactive_check_interval", 1.0))) if foreign else None
-        run.obey(source, interval)
+        run.set_controller(source, interval)
 
     async def execute(self, inputs: Sequence[Any]) -> tuple[list[Any], list[ExecutionDetails]]:
         """Outputs and details, in the order of the inputs."""

@@ -37,7 +37,7 @@ class Experiment:
 
     In a dictionary, components can be objects of their classes, such as `reverie.chunker.Sentence(chunk_size=256)`, or
     functions decorated with `reverie.metric`, `reverie.chunker` and so on, and `None` is the same as leaving a setting
-    out. Tables and axes can be given by name, in the place of a dictionary or in that of what it says. `dataset` may be
+    out. Tables and axes can also be keyword arguments, instead of a dictionary or to override it. `dataset` may be
     a data frame, an Arrow table or a list of dictionaries, with the columns of a file of questions (`question`,
     `reference`, `evidence`, or `quote` and `document`); as a text it is the path of a file, as `corpus` is:
 
@@ -114,7 +114,7 @@ class Experiment:
             return
         if space or tables:
             names = ", ".join([*space, *tables])
-            raise ValueError(f"{names}: goes with a dictionary; {experiment} is a file that says it all")
+            raise ValueError(f"{names}: cannot be combined with an experiment file, {experiment}")
         path = Path(experiment)
         self._functions = {}
         self._core = _core.Experiment(path.read_text(encoding="utf-8"), os.path.abspath(base or path.parent))

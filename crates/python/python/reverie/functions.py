@@ -1,4 +1,4 @@
-"""Metrics and stages: Python functions as such, and those that Reverie has.
+"""Python functions as metrics and stages, and the components of Reverie.
 
 `reverie.metric`, `reverie.chunker`, `reverie.retriever`, `reverie.reranker` and `reverie.generator` are decorators, and
 have the classes of `reverie.metrics`, `reverie.chunkers` and so on as attributes: `reverie.chunker.Sentence`.
@@ -29,7 +29,7 @@ from reverie.retrievers import Retrievers
 TIMEOUT_SECONDS = Metrics.Python.timeout_seconds
 
 
-class NotAloneError(ValueError):
+class NotSelfContainedError(ValueError):
     """A function that cannot be run from its source in another process."""
 
 
@@ -48,7 +48,7 @@ class Function:
         self._settings = {**settings, "function": self.__name__, "source": source}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The function itself is pickled by its name, under which this stands.
+        # Pickle would look up the function by its name, and find this object.
         return _unpickle_function, (self._settings, self._kind, self.__name__, self.__doc__)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
@@ -78,7 +78,7 @@ def _unpickle_function(settings: dict[str, Any], kind: str, name: str, doc: str 
 
 
 class _Metric(Metrics):
-    """Makes a metric of a function: `@reverie.metric`. Has those of Reverie, with their settings:
+    """Makes a metric of a function: `@reverie.metric`. Holds Reverie's own, with settings:
     `reverie.metric.Faithfulness`."""
 
     @overload
@@ -109,10 +109,10 @@ class _Metric(Metrics):
 
         The function names what it wants: `question`, `answer` (without citations), `reference`, `passages` (a list of
         texts; also by the column's name, `contexts`). It returns a number in `range`, a truth value, or `None` where the metric does not apply; or a pair of
-        that and the reason as a text, which is in the score's detail. What it raises is no score. It may be an
-        `async def`, have further parameters with defaults, or come from `functools.partial`. What it names must be
-        there for it to be called, unless it has a default: with `reference=None` it is called for rows without a
-        reference too.
+        that and the reason as a text, which is in the score's detail. If it raises, there is no score. It may be an
+        `async def`, have further parameters with defaults, or come from `functools.partial`. It is not called for
+        rows that lack a value, unless the parameter has a default: with `reference=None` it is called for rows
+        without a reference too.
 
             @reverie.metric
             def short(answer):
@@ -121,7 +121,7 @@ class _Metric(Metrics):
             experiment["evaluate"]["metrics"] = ["recall", short]
 
         Its source goes into the experiment and is run by `interpreter` (default: this one) in a process of its own, on
-        a cluster on each worker. So it imports what it needs inside, and uses no name from around it.
+        a cluster on each worker. So it imports what it needs inside, and uses no name from outside.
 
         Args:
             function: The function.
@@ -135,7 +135,7 @@ class _Metric(Metrics):
                 once at a time.
 
         Raises:
-            ValueError: If the function uses a name from around it, or its source cannot be read.
+            ValueError: If the function uses a name from outside, or its source cannot be read.
         """
         settings = {
             "range": [float(end) for end in range],
@@ -155,7 +155,7 @@ metric = _Metric()
 
 
 class _Chunker(Chunkers):
-    """Makes a chunker of a function: `@reverie.chunker`. Has those of Reverie, with their settings:
+    """Makes a chunker of a function: `@reverie.chunker`. Holds Reverie's own, with settings:
     `reverie.chunker.Sentence`."""
 
     @overload
@@ -191,7 +191,7 @@ class _Chunker(Chunkers):
             timeout_seconds: How long one call may take; after that it is ended, and has failed.
 
         Raises:
-            ValueError: If the function uses a name from around it, or its source cannot be read.
+            ValueError: If the function uses a name from outside, or its source cannot be read.
         """
         return _decorate(function, {"interpreter": interpreter, "timeout_seconds": _check_seconds(timeout_seconds)}, "chunker")
 
@@ -200,7 +200,7 @@ chunker = _Chunker()
 
 
 class _Retriever(Retrievers):
-    """Makes a retriever of a function: `@reverie.retriever`. Has those of Reverie, with their settings:
+    """Makes a retriever of a function: `@reverie.retriever`. Holds Reverie's own, with settings:
     `reverie.retriever.Hybrid`."""
 
     @overload
@@ -221,8 +221,8 @@ class _Retriever(Retrievers):
 
         The function names what it wants: `questions`, `chunks` (a list of texts), `documents` (their paths). It returns
         a list for each question: numbers of chunks, from 0, best first, or pairs of number and score, of which the
-        highest count. It is given all chunks at every call: one for all questions of an experiment, one for each of a
-        pipeline.
+        best are kept. Every call gets all chunks: an experiment calls once for all questions, a pipeline once for
+        each.
 
             @reverie.retriever(top_k=2)
             def shared_words(questions, chunks):
@@ -240,7 +240,7 @@ class _Retriever(Retrievers):
             timeout_seconds: How long one call may take; after that it is ended, and has failed.
 
         Raises:
-            ValueError: If the function uses a name from around it, or its source cannot be read.
+            ValueError: If the function uses a name from outside, or its source cannot be read.
         """
         settings = {"top_k": top_k, "interpreter": interpreter, "timeout_seconds": _check_seconds(timeout_seconds)}
         return _decorate(function, settings, "retriever")
@@ -250,7 +250,7 @@ retriever = _Retriever()
 
 
 class _Reranker(Rerankers):
-    """Makes a reranker of a function: `@reverie.reranker`. Has those of Reverie, with their settings:
+    """Makes a reranker of a function: `@reverie.reranker`. Holds Reverie's own, with settings:
     `reverie.reranker.Listwise`."""
 
     @overload
@@ -287,7 +287,7 @@ class _Reranker(Rerankers):
             timeout_seconds: How long one call may take; after that it is ended, and has failed.
 
         Raises:
-            ValueError: If the function uses a name from around it, or its source cannot be read.
+            ValueError: If the function uses a name from outside, or its source cannot be read.
         """
         settings = {"top_n": top_n, "interpreter": interpreter, "timeout_seconds": _check_seconds(timeout_seconds)}
         return _decorate(function, settings, "reranker")
@@ -297,7 +297,7 @@ reranker = _Reranker()
 
 
 class _Generator(Generators):
-    """Makes a generator of a function: `@reverie.generator(model="gpt")`. Has those of Reverie, with their settings:
+    """Makes a generator of a function: `@reverie.generator(model="gpt")`. Holds Reverie's own, with settings:
     `reverie.generator.Compact`."""
 
     def __call__(
@@ -315,7 +315,7 @@ class _Generator(Generators):
 
         The function names what it wants: `question`, `passages` (a list of texts, best first), `documents` (their
         paths). It returns a text, or messages as `{"role": …, "content": …}`, the last of them of the user. Reverie
-        makes the call, so that limits, budget and journal hold for it. A number in brackets in the answer cites the
+        makes the call, so that limits, budget and journal apply to it. A number in brackets in the answer cites the
         passage of that number, from 1.
 
             @reverie.generator(model="gpt")
@@ -337,7 +337,7 @@ class _Generator(Generators):
             timeout_seconds: How long one call may take; after that it is ended, and has failed.
 
         Raises:
-            ValueError: If the function uses a name from around it, or its source cannot be read.
+            ValueError: If the function uses a name from outside, or its source cannot be read.
         """
         settings = {
             "model": model,
@@ -363,7 +363,7 @@ def _name(function: Callable[..., Any]) -> str:
 
 def to_metrics(given: Any, concurrency: int | None = None, in_this_process: bool = False) -> list[Any]:
     """A list of metrics, or one. Functions that are not decorated become metrics, with this many calls at once. With
-    `in_this_process`, callables that cannot be run by themselves do too, and are called here."""
+    `in_this_process`, callables that are not self-contained become metrics too, and are called here."""
     items = list(given) if isinstance(given, (list, tuple)) else [given]
     names: set[str] = set()
 
@@ -374,7 +374,7 @@ def to_metrics(given: Any, concurrency: int | None = None, in_this_process: bool
         if isinstance(each, plain) or not in_this_process:
             try:
                 return metric(concurrency=concurrency)(each)
-            except NotAloneError:
+            except NotSelfContainedError:
                 if not in_this_process:
                     raise
         from reverie._own_metrics import OwnMetric
@@ -390,7 +390,7 @@ def to_metrics(given: Any, concurrency: int | None = None, in_this_process: bool
 
 
 def _decorate(function: Callable[..., Any] | None, settings: dict[str, Any], kind: str) -> Any:
-    """A stage of this function, or of the one that follows."""
+    """A stage of this function; without one, a decorator."""
 
     def made(function: Callable[..., Any]) -> Function:
         return Function(function, _drop_none(settings), kind)
@@ -409,16 +409,16 @@ def _drop_none(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _source(function: Callable[..., Any], kind: str) -> str:
-    """The function by itself, without decorators; arguments that `functools.partial` bound are written out."""
+    """The function's source, without decorators; arguments that `functools.partial` bound are written out."""
     bound = function if isinstance(function, functools.partial) else None
     plain = bound.func if bound is not None else function
     plain = plain.function if isinstance(plain, Function) else plain
     if not inspect.isfunction(plain) or plain.__name__ == "<lambda>":
-        raise NotAloneError(f"a {kind} is a function with a name, made by `def`: not {function!r}")
+        raise NotSelfContainedError(f"a {kind} is a function with a name, made by `def`: not {function!r}")
     try:
         source = textwrap.dedent(inspect.getsource(plain))
     except (OSError, TypeError) as error:
-        raise NotAloneError(
+        raise NotSelfContainedError(
             f"the source of `{plain.__name__}` cannot be read ({error}): "
             'put it into a file, and write {"python": {"file": "own.py", "function": …}}'
         ) from error
@@ -426,8 +426,8 @@ def _source(function: Callable[..., Any], kind: str) -> str:
     # pytest puts names like `@py_builtins` into what it loads; they are not in the source.
     around = sorted(name for name in names if name.isidentifier())
     if around:
-        raise NotAloneError(
-            f"the {kind} `{plain.__name__}` uses {', '.join(around)} from around it: it runs in a process of its "
+        raise NotSelfContainedError(
+            f"the {kind} `{plain.__name__}` uses {', '.join(around)} from outside of it: it runs in a process of its "
             "own, so import and define everything inside the function, or give it as the default of a parameter; "
             "`reverie.evaluate` also takes it without a decorator, and calls it in this process"
         )
@@ -453,7 +453,7 @@ def _register_place(function: Callable[..., Any], source: str) -> None:
 
 
 def _add_defaults(function: FunctionType, source: str) -> str:
-    """The source with the values of defaults that it gives as names: these do not exist where it runs."""
+    """The source, with values in place of defaults that are names: names do not exist where it runs."""
     node = ast.parse(source).body[0]
     assert isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
     arguments = node.args
@@ -473,7 +473,7 @@ def _add_defaults(function: FunctionType, source: str) -> str:
 
 
 def _binding(bound: functools.partial[Any], function: FunctionType) -> list[str]:
-    """A function of the same name that gives the one above it what was bound."""
+    """A wrapper of the same name that passes on the bound arguments."""
     name = function.__name__
     given = inspect.signature(function).bind_partial(*bound.args, **bound.keywords)
     written = {key: _literal(value, f"what is bound to `{key}` of `{name}`") for key, value in given.arguments.items()}

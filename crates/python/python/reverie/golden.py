@@ -93,11 +93,11 @@ class Questions(Table):
         return _unpickle_questions, (self._core.text(), self._summary)
 
     def failures(self) -> Table:
-        """What a function of your own failed at that was to write the questions, a row each, with the traceback."""
+        """Failures of a function of your own that writes the questions, a row each, with the traceback."""
         return _failure_table(self._summary.get("failures", ()))
 
     def _records(self) -> list[dict[str, Any]]:
-        """The questions as a file of them says it."""
+        """The questions as in a file."""
         return json.loads(self._core.text())
 
     def statistics(self) -> dict[str, Any]:
@@ -137,7 +137,7 @@ class Questions(Table):
             seed: Makes the choice repeatable.
 
         Raises:
-            ValueError: If the share is none, or all evidence hangs together.
+            ValueError: If the share is out of range, or the documents cannot be divided.
         """
         return Questions(self._core.split(test_share, seed), self._summary)
 
@@ -157,7 +157,7 @@ class Questions(Table):
 
         Raises:
             FileExistsError: If there is a file, and it may not be replaced.
-            ValueError: If the ending tells no format.
+            ValueError: If the ending does not say the format.
             RuntimeError: If the file cannot be written.
         """
         self._core.write(os.path.abspath(path), columns, replace)
@@ -215,7 +215,7 @@ def read(questions: Any) -> Questions:
 
     Raises:
         ValueError: All mistakes, each with the number of its row (from 0), or its line in a file.
-        TypeError: If it is nothing that has rows.
+        TypeError: If it is none of these.
         OSError: If the file cannot be read.
     """
     return questions if isinstance(questions, Questions) else Questions(_core.Questions(questions))
@@ -223,7 +223,7 @@ def read(questions: Any) -> Questions:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What generating questions should cost. Nothing was asked to find out."""
+    """What generating questions should cost. No model was called to find out."""
 
     model: str
     """The model that writes."""
@@ -232,11 +232,11 @@ class Estimate:
     passages: int
     """Passages of the documents that are worth a question."""
     drafts: int
-    """Questions that should have to be written for so many good ones."""
+    """The expected number of drafts for so many good questions."""
     calls: int
-    """Calls that should be made."""
+    """The expected number of calls."""
     most_calls: int
-    """Calls that are made at most."""
+    """The most calls."""
     prompt_tokens: int
     """Tokens read, for so many calls."""
     completion_tokens: int
@@ -338,7 +338,7 @@ def generate(
             dictionaries with `path` and `text`.
         model: The model that writes and checks: the name of one of `models`, or of a chat model of the catalogue, which
             runs here; or a function of your own, which gets messages and returns the reply, as a judge of
-            `reverie.evaluate` does. After three drafts in a row at which it raised it is not called again.
+            `reverie.evaluate` does. After it has raised for three drafts in a row, it is not called again.
         size: How many questions. Default: 20. Fewer come where passages run out.
         kinds: Shares of the kinds of questions, such as `{"multi_hop": 0.3, "single_hop_specific": 0.7}`. Default: all
             six kinds.
@@ -351,7 +351,7 @@ def generate(
         max_attempts: How many drafts are tried at most. Default: 8 for each question.
         threshold: The probability from which on a passage is taken to answer a question, for models that tell
             probabilities. Default: 0.5.
-        test_share: The share of questions to report by, as of `Questions.split`. Default: they are not divided.
+        test_share: The share of questions to report by, as in `Questions.split`. Default: they are not divided.
         models: Models by name, as in an experiment.
         budget_usd: What this may cost, in US dollars.
         store: The folder of the journal of paid calls. Default: `.reverie`.
@@ -361,7 +361,7 @@ def generate(
             traceback, and the questions. `raise`: a `FunctionError`, of which `results` are the questions.
 
     Raises:
-        ValueError: If a setting, a model or the documents are not as they must be: all mistakes. Nothing was asked.
+        ValueError: If a setting, a model or the documents are not as they must be: all mistakes. No model was called.
         GenerationError: If there is no question in the end: the text says how many drafts were written and why they
             were rejected, and `rejected` has them.
         FunctionError: If there is no question because a function of your own failed; with `on_error="raise"` wherever
@@ -388,13 +388,13 @@ def generate(
     def work(stop: _core.Stop | None) -> Questions:
         try:
             return run_watched(watching, lambda: write(stop))
-        except GenerationError as nothing:
-            raised = next((each["traceback"] for each in nothing.failures if each["traceback"]), None)
-            if not nothing.failures:
+        except GenerationError as error:
+            raised = next((each["traceback"] for each in error.failures if each["traceback"]), None)
+            if not error.failures:
                 raise
-            error = FunctionError(f"{nothing}\n{nothing.failures[0]['message']}" + (f"\n{raised}" if raised else ""))
-            error.failures = nothing.failures
-            raise error from nothing
+            failure = FunctionError(f"{error}\n{error.failures[0]['message']}" + (f"\n{raised}" if raised else ""))
+            failure.failures = error.failures
+            raise failure from error
 
     def finish(questions: Questions) -> Questions:
         _warn_if_not_split(questions)
@@ -421,11 +421,11 @@ class Anchored:
 
 
 def anchor(documents: Any, questions: Any, *, store: str | os.PathLike[str] | None = None) -> Anchored:
-    """Finds the evidence of questions in documents, as after the documents have changed.
+    """Finds the evidence of questions in documents, such as after these have changed.
 
     Args:
-        documents: As of `generate`.
-        questions: As of `read`.
+        documents: As in `generate`.
+        questions: As in `read`.
         store: The folder where parsed documents are kept. Default: `.reverie`.
 
     Raises:

@@ -36,7 +36,7 @@ class Exchange:
     reply: str | None
     """The reply; none where the call failed."""
     probabilities: dict[str, float] | None
-    """The probability of each reply that was offered, for models that tell; none for the others."""
+    """The probability of each reply that was offered; none if the model does not tell."""
     error: str | None
     """Why the call failed; none where it did not."""
     prompt_tokens: int
@@ -60,7 +60,7 @@ class Judgement:
     detail: Any
     """What is needed to check the score: statements, verdicts, what several judges agreed on."""
     exchanges: tuple[Exchange, ...]
-    """The calls, in the order in which they ended. What the journal answers is among them."""
+    """The calls, in the order in which they ended. Calls that the journal answered are included."""
     function_failures: tuple[dict[str, Any], ...] = ()
     """What functions of your own failed at; `failures()` is a table of it."""
 
@@ -115,7 +115,7 @@ def explain(
 
         print(reverie.explain({"question": …, "answer": …, "contexts": […]}, "faithfulness", "gpt", models=models))
 
-    Many are scored by `reverie.evaluate`.
+    `reverie.evaluate` scores many.
 
     Args:
         example: A dictionary with the columns of `reverie.evaluate`: `question`, `answer`, `contexts`, `reference`, or
@@ -128,10 +128,10 @@ def explain(
         models: Models by name, as in an experiment.
         budget_usd: What this may cost, in US dollars.
         store: The folder of the journal of paid calls. Default: `.reverie`.
-        on_error: As of `reverie.evaluate`; `results` of a `FunctionError` is the judgement.
+        on_error: As in `reverie.evaluate`; `results` of a `FunctionError` is the judgement.
 
     Raises:
-        ValueError: If example, metric or models are not as they must be. Nothing was asked.
+        ValueError: If example, metric or models are not as they must be. No model was called.
         FunctionError: With `on_error="raise"`, if a function of your own failed.
         KeyboardInterrupt: After Ctrl-C.
 
@@ -141,7 +141,7 @@ def explain(
     check_on_error(on_error)
     metrics, base = to_metrics(metric), os.getcwd()
     if len(metrics) != 1:
-        raise ValueError(f"metric: one metric is looked at, and here are {len(metrics)}; `reverie.evaluate` takes many")
+        raise ValueError(f"metric: give one metric, not {len(metrics)}; `reverie.evaluate` takes many")
 
     def work(stop: _core.Stop | None) -> dict[str, Any]:
         with serve_functions(as_models(judge), models) as (names, known):
@@ -178,7 +178,7 @@ class Qualification(Table):
     answer; `correct`: does the reference support the answer); `n`, the cases with a verdict; `unreadable`, those
     without one; `auc` with `auc_low` and `auc_high`, how often a true case gets a higher probability than a false one,
     for models that tell probabilities; `balanced_accuracy` with `accuracy_low` and `accuracy_high`, where 0.5 is
-    guessing; `threshold`, the probability from which on yes is best taken for yes; `qualified`, whether its verdicts may
+    guessing; `threshold`, the probability from which on a yes is best accepted; `qualified`, whether its verdicts may
     choose a winner; `reason`, why or why not. The ends are those of 95 % intervals.
     """
 
@@ -215,16 +215,16 @@ def judge(
 
     What `reverie judge` does on the command line: the record is kept in the store (with an object
     store: also in `.reverie/qualifications` beside the experiment), and a metric of a qualified judge may stand in
-    `objective` of an experiment that has the same store. How a metric of a run agrees with people is told by
-    `Results.calibrate`; what a judge is asked about one example, by `reverie.explain`.
+    `objective` of an experiment that has the same store. `Results.calibrate` says how a metric of a run agrees with
+    people; `reverie.explain` what a judge is asked about one example.
 
     Args:
-        judges: The model, or several: names of `models` or of the catalogue, or functions of your own, as of
+        judges: The model, or several: names of `models` or of the catalogue, or functions of your own, as in
             `reverie.evaluate`.
         cases: Labelled cases: a data frame, an Arrow table or a list of dictionaries with `kind` (`supported`,
             `relevant`, `correct`), `question`, `against` (the context, the answer or the reference), `item` (the
             statement, the passage or the answer) and `label`, whether yes is right.
-        golden: Golden questions, as of `reverie.golden.read`, from which cases are planted: each question with its own
+        golden: Golden questions, as in `reverie.golden.read`, from which cases are planted: each question with its own
             evidence, and with that of another one. They are easier than real mistakes.
         planted: How many cases are planted for each kind. Default: 60 where no labelled ones are given, else none.
         models: Models by name, as in an experiment.
@@ -232,7 +232,7 @@ def judge(
         store: The folder of the journal, and of the records. Default: `.reverie`.
 
     Raises:
-        ValueError: If cases or models are not as they must be: all mistakes. Nothing was asked.
+        ValueError: If cases or models are not as they must be: all mistakes. No model was called.
         FunctionError: If a function raises, or what it returns for the first case has not the form that is asked for.
         RuntimeError: If a model fails: a judge is not judged by what it did not answer.
         KeyboardInterrupt: After Ctrl-C.

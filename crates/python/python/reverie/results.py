@@ -19,7 +19,7 @@ _SUMMARY = ("mean", "low", "high", "n_scored")
 _SUFFIXES = {"": "", "mean": "", "low": "_low", "high": "_high", "n_scored": "_scored"}
 _JUDGES = ("judge", "untried_judge")
 # What a run did and cost is shown elsewhere.
-_NOT_SAID = (*_JUDGES, "work", "spending", "budget", "journal")
+_HIDDEN_NOTES = (*_JUDGES, "work", "spending", "budget", "journal")
 
 
 class Trial:
@@ -44,7 +44,7 @@ class Trial:
         self.reason: str | None = board["no_winner"]
         """Why the run names no winner; None where it names one."""
         self.is_tied: bool = row["tied"]
-        """Whether it cannot be told from the trial that leads."""
+        """Whether it cannot be told apart from the leading trial."""
 
     def __repr__(self) -> str:
         labels = ", ".join(label for label in self.labels.values() if label != "none")
@@ -169,7 +169,7 @@ class Results:
 
         `difference` is the mean difference of the objective between trials that are equal on all other axes, `low`
         and `high` are the ends of its 95 % interval over questions, and `pairs` counts the pairs of trials. A value
-        without pairs was never tried with the same others.
+        without pairs was never tried in an otherwise equal trial.
         """
         columns = [("axis", "text"), ("value", "text"), ("baseline", "text"), ("pairs", "count"), ("questions", "count")]
         columns += [("difference", "real"), ("low", "real"), ("high", "real")]
@@ -289,7 +289,7 @@ class Results:
     def calibrate(self, metric: str, labels: Any) -> Calibration:
         """How far a judged metric agrees with people, and what the means would be if people had scored everything.
 
-        What `reverie calibrate` does on the command line. Nothing is asked.
+        `reverie calibrate` does the same. No model is called.
 
         Args:
             metric: A metric of the run.
@@ -333,7 +333,7 @@ class Results:
         verdict = [board["unscored"]] if board["unscored"] else board["verdict"]
         lines += (_sentence(sentence, self.leads) for sentence in verdict)
         for note in board["notes"]:
-            if note["about"] not in _NOT_SAID:
+            if note["about"] not in _HIDDEN_NOTES:
                 more = ": see failures()" if note["about"] == "functions" else ""
                 lines.append(_sentence(note["text"] + more, note["subject"]))
         return lines
@@ -363,7 +363,7 @@ class Results:
         bold = [row["id"] == self.winner for row in board["rows"]]
         verdict = "<br>".join(escape(line) for line in self._verdict())
         judges = [_sentence(note["text"]) for note in board["notes"] if note["about"] in _JUDGES]
-        judged = f"<p>* {escape(' '.join(judges))} Chooses only if the judge was qualified.</p>" if judges else ""
+        judged = f"<p>* {escape(' '.join(judges))} Counts in the objective only if the judge is qualified.</p>" if judges else ""
         facts = f"{board['corpus']}; {board['work']}. Below a mean: its 95 % interval."
         return (
             f"<h3>{escape(self.experiment)}</h3><p>{verdict}</p>{html_table(names, rows, lambda row: bold[row])}"
@@ -385,7 +385,7 @@ class Comparison(Table):
 
     `p_value` is that of a sign-flip test, `corrected` the same corrected by Holm for the number of metrics;
     `effect_size` is the mean difference in standard deviations of the differences. `least` and `most` are the mean
-    difference if missing scores were as bad, or as good, for the first as they can be.
+    difference if all missing scores were the worst, or the best, for the first.
     """
 
     def __init__(self, first: str, second: str, rows: list[dict[str, Any]]) -> None:
@@ -417,7 +417,7 @@ class Comparison(Table):
         return f"{self.first} − {self.second}\n{super().__repr__()}"
 
     def _repr_html_(self) -> str:
-        names = ["metric", f"{self.first} − {self.second}", "p", "effect", "pairs", "questions to tell"]
+        names = ["metric", f"{self.first} − {self.second}", "p", "effect", "pairs", "questions needed"]
         rows = []
         for row in self.rows():
             difference = "–" if row["difference"] is None else format_signed(row["difference"], 3)

@@ -88,9 +88,9 @@ def evaluate(
             is OpenAI's, with the key in `OPENAI_API_KEY`.
         budget_usd: What this may cost, in US dollars. At the cap it ends with `Scores.partial`. Each model needs its price
             then, in US dollars per million tokens: `"price": {"input": 0.15, "output": 0.6}` beside `"model"`.
-        store: The folder of the journal of paid calls. Default: `.reverie`, as of experiments.
+        store: The folder of the journal of paid calls. Default: `.reverie`, as in experiments.
         documents: The documents that places in `data` refer to: what `reverie.parse` gave or takes, or a data frame, an
-            Arrow table or dictionaries with `path` and `text`. Places are held against them, and evidence is found in
+            Arrow table or dictionaries with `path` and `text`. Places are checked in them, and evidence is found in
             them. This holds for a file too: `span` counts bytes there, and characters in other data.
         attempts: How often a call of a model is tried at most when it fails, at least 1. Default: 8.
         deadline_seconds: How long this may take, in seconds. After that nothing is asked or tried again, and it ends
@@ -104,8 +104,8 @@ def evaluate(
 
     Raises:
         ValueError: If data, metrics or models are not as they must be: all mistakes, each with the number of its row
-            (from 0), its parameter, or its line in a file. Nothing was asked.
-        TypeError: If `data` is nothing that has rows.
+            (from 0), its parameter, or its line in a file. No model was called.
+        TypeError: If `data` is none of these.
         FunctionError: With `on_error="raise"`, if functions of your own failed.
         RuntimeError: If something else fails.
         KeyboardInterrupt: After Ctrl-C. `reverie.stopped_scores()` has what was scored before.
@@ -163,7 +163,7 @@ def stopped_scores() -> Scores:
         RuntimeError: If the last call was not stopped, or still waits for its calls of models.
     """
     if _stopped is None:
-        raise RuntimeError("no scores were stopped: the last `reverie.evaluate` gave them, or there was none in this process")
+        raise RuntimeError("no scores were stopped: the last `reverie.evaluate` was not stopped, or none ran in this process")
     return _stopped
 
 

@@ -32,7 +32,7 @@ class Service:
     Args:
         bundle: What `reverie promote` made: a folder, or a URL such as `s3://bucket/manuals-1`.
         fallback: The bundle that answers while the chat model of the first one fails.
-        keys: The path of a file that `reverie keys new` wrote. Without it, everybody may ask who reaches the server, and
+        keys: The path of a file that `reverie keys new` wrote. Without it, everybody who reaches the server may ask, and
             nobody may read `/metrics`.
         public_url: The address that people use, for links to sources. A server on this machine that passes requests on,
             such as nginx, needs it, or `open_to_all`.
@@ -88,7 +88,7 @@ class Service:
 
     @property
     def name(self) -> str:
-        """By which clients ask for it, in `model`."""
+        """The name that clients send as `model`."""
         return self._core.name
 
     @property
@@ -110,31 +110,31 @@ class Service:
         if body is None:
             return
         reply = self._core.answer(scope["method"], _target(scope), list(scope["headers"]), body, _peer(scope))
-        left = asyncio.ensure_future(_wait_for_disconnect(receive))
+        disconnected = asyncio.ensure_future(_wait_for_disconnect(receive))
         try:
-            await self._send_parts(reply, send, left)
+            await self._send_parts(reply, send, disconnected)
         finally:
-            left.cancel()
+            disconnected.cancel()
             reply.close()
 
-    async def _send_parts(self, reply: _core.Reply, send: _Send, left: asyncio.Future[None]) -> None:
+    async def _send_parts(self, reply: _core.Reply, send: _Send, disconnected: asyncio.Future[None]) -> None:
         while True:
             part = asyncio.ensure_future(next_part(reply))
-            either: set[asyncio.Future[Any]] = {part, left}
+            either: set[asyncio.Future[Any]] = {part, disconnected}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if not part.done():
                 # Nobody reads it any more, so the call of the model ends too.
                 part.cancel()
                 return
-            told = part.result()
-            if told is None:
+            content = part.result()
+            if content is None:
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
                 return
-            if isinstance(told, tuple):
-                status, headers = told
+            if isinstance(content, tuple):
+                status, headers = content
                 await send({"type": "http.response.start", "status": status, "headers": headers})
             else:
-                await send({"type": "http.response.body", "body": told, "more_body": True})
+                await send({"type": "http.response.body", "body": content, "more_body": True})
 
 
 def _target(scope: _Scope) -> str:
@@ -208,13 +208,13 @@ async def next_part(reply: _core.Reply) -> tuple[int, list[tuple[bytes, bytes]]]
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
 
-    def end(told: Any, _: None) -> None:
+    def end(content: Any, _: None) -> None:
         if not future.done():
-            future.set_result(told)
+            future.set_result(content)
 
-    def done(told: Any, _: None) -> None:
+    def done(content: Any, _: None) -> None:
         try:
-            loop.call_soon_threadsafe(end, told, None)
+            loop.call_soon_threadsafe(end, content, None)
         except RuntimeError:
             # The loop was closed: nobody waits any more.
             pass

@@ -108,7 +108,7 @@ def index(chunks: Any, embedder: Any = None, *, cores: int | None = None) -> Ind
 
 
 class _ArrowTable(Table):
-    """A table in Arrow's memory, which Python has rows of when somebody asks for them."""
+    """A table in Arrow's memory, whose rows become Python objects on demand."""
 
     def __init__(self, held: pyarrow.RecordBatch, columns: list[tuple[str, str]]) -> None:
         # Without `__init__` of the base class, which wants the rows.

@@ -198,9 +198,8 @@ where
     };
     let name = name.to_owned();
     Ok(numbers.into_iter().enumerate().map(move |(row, number)| {
-        number
-            .map(To::Native::try_from)
-            .transpose()
-            .map_err(|_| value_error(format!("the column `{name}` has no number of its kind in row {row}")))
+        number.map(To::Native::try_from).transpose().map_err(|_| {
+            value_error(format!("the column `{name}`: the number in row {row} does not fit the column's type"))
+        })
     }))
 }

@@ -150,8 +150,8 @@ impl PyBlock {
     }
 }
 
-/// Why a file gave no document, for people: `rejected` of what `Parser.parse`
-/// gives; nothing where there is a document.
+/// Why a file gave no document, as text, from its value in the column `rejected` of
+/// `Parser.parse`; nothing if it gave one.
 #[pyfunction]
 pub(crate) fn rejection(rejected: &str) -> PyResult<Option<String>> {
     let reason: Option<LoadError> = serde_json::from_str(rejected).map_err(value_error)?;
@@ -164,7 +164,7 @@ pub(crate) fn axes() -> &'static [&'static str] {
     lab::Axis::NAMES
 }
 
-/// How the names of variables begin that say how an object store is reached.
+/// The prefixes of environment variables for access to object stores.
 #[pyfunction]
 pub(crate) fn store_variables() -> Vec<&'static str> {
     store::VARIABLES.to_vec()

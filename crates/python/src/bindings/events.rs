@@ -94,7 +94,7 @@ impl PyEvents {
         wait(py, &cancel, work, |_| Ok(()))?.map(|events| to_json(&events)).transpose()
     }
 
-    /// The same, at once: `done` is called from another thread with the events
+    /// The same without waiting: `done` is called from another thread with the events
     /// or with the error.
     fn anext(&self, done: Py<PyAny>) -> PyResult<()> {
         let queue = self.queue.clone();

@@ -29,9 +29,8 @@ use std::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// The tables of an experiment as Python programs may give them: the questions
-/// as rows, the documents and the questions by their path alone, metrics
-/// instead of their names as the objective.
+/// The tables of an experiment, which Python programs may give in other forms:
+/// questions as rows, documents and questions as a path, metrics as the objective.
 fn tables(experiment: &Bound<'_, PyAny>) -> PyResult<Value> {
     let given = PyDict::new(experiment.py());
     given.update(experiment.cast::<PyMapping>()?)?;
@@ -174,7 +173,7 @@ impl PyExperiment {
         let run = || async move {
             let prepared = session.prepare().await?;
             let (results, tracking) = app::library::run(&session, &prepared).await;
-            // What is scored is shown all the same.
+            // The trials that are scored are kept.
             if matches!(results, Err(Error::Interrupted))
                 && let Ok(Some(scored)) = session.so_far(&prepared).await
             {

@@ -39,9 +39,7 @@ pub(crate) fn explain(
     let rows = rows::rows(example, "example")?;
     if rows.len() != 1 {
         let n = rows.len();
-        return Err(value_error(format!(
-            "example: one example is looked at, and here are {n}; `reverie.evaluate` scores many"
-        )));
+        return Err(value_error(format!("example: give one example, not {n}; `reverie.evaluate` scores many")));
     }
     let cancel = PyStop::token(stop);
     let exchanges: Arc<Mutex<Vec<Value>>> = Arc::default();

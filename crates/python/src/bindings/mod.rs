@@ -16,7 +16,7 @@
 //! - `work`: waiting for work with the GIL released, Ctrl-C, and errors as Python raises
 //!   them.
 //! - `service`: the HTTP service inside a server of Python.
-//! - `graph`, `elsewhere`: the parts of a bundle in several processes, and the way between
+//! - `graph`, `part_transport`: the parts of a bundle in several processes, and the way between
 //!   them.
 //! - `settings`: dictionaries and objects of classes as settings.
 
@@ -24,7 +24,6 @@
 
 pub(crate) mod arrow;
 pub(crate) mod corpus;
-pub(crate) mod elsewhere;
 pub(crate) mod events;
 pub(crate) mod experiment;
 pub(crate) mod golden;
@@ -32,6 +31,7 @@ pub(crate) mod graph;
 pub(crate) mod index;
 pub(crate) mod judging;
 pub(crate) mod limits;
+pub(crate) mod part_transport;
 pub(crate) mod process;
 pub(crate) mod remote;
 pub(crate) mod results;

@@ -75,7 +75,7 @@ impl Cluster for PythonCluster {
     }
 
     async fn look(&self, worker: WorkerId) -> Result<Vec<u8>, CallError> {
-        self.ask("look", |done| (worker, done)).await
+        self.ask("status", |done| (worker, done)).await
     }
 
     async fn stop(&self, worker: WorkerId) {
@@ -155,7 +155,7 @@ impl RayWorker {
     }
 
     /// What the worker is doing, for the driver's live tables.
-    fn look(&self) -> PyResult<Vec<u8>> {
+    fn status(&self) -> PyResult<Vec<u8>> {
         self.worker.look().map_err(|error| PyRuntimeError::new_err(lab::error_chain(&error)))
     }
 

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 /// # Errors
 /// `TypeError` or `ValueError` with the row and the column of what cannot be read.
 pub(crate) fn rows(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<Map<String, Value>>> {
-    // Our own questions need no Arrow on their way back.
+    // `Questions` of this package need no Arrow.
     if object.hasattr("_records")? {
         return rows(&object.call_method0("_records")?, name);
     }
@@ -53,7 +53,7 @@ pub(crate) fn read_typed<T: DeserializeOwned>(object: &Bound<'_, PyAny>, name: &
     if faults.is_empty() { Ok(read) } else { Err(value_error(faults.join("\n"))) }
 }
 
-/// The path that an object may be.
+/// The path, if the object is one.
 pub(crate) fn path(object: &Bound<'_, PyAny>) -> PyResult<Option<PathBuf>> {
     match object.is_instance_of::<PyString>() || object.hasattr("__fspath__")? {
         true => object.extract().map(Some),

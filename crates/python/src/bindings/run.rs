@@ -8,7 +8,7 @@ mod attempt;
 
 use super::windows::{PyAdaptive, PyWindows};
 use crate::{
-    adaptive::Circumstances,
+    adaptive::AttemptLoad,
     scheduler::{AttemptVerdict, CutReason, InputTask, RunRules, TaskClaim, TaskScheduler, WorkerNumber},
 };
 pub(crate) use attempt::PyAttempt;
@@ -34,7 +34,7 @@ const BUSY_MICROSECONDS: u64 = 1000;
 /// What decides how many attempts may run.
 enum TargetControl {
     /// Nothing: as many as the concurrency.
-    Nobody,
+    Unlimited,
     /// Our own rule, called without Python.
     Own(Py<PyWindows>),
     /// A limit that is learned, called without Python.
@@ -69,7 +69,7 @@ impl PyScheduler {
 
     fn control(&self, py: Python<'_>) -> TargetControl {
         match &*self.control.lock().unwrap_or_else(PoisonError::into_inner) {
-            TargetControl::Nobody => TargetControl::Nobody,
+            TargetControl::Unlimited => TargetControl::Unlimited,
             TargetControl::Own(windows) => TargetControl::Own(windows.clone_ref(py)),
             TargetControl::Learned(learned) => TargetControl::Learned(learned.clone_ref(py)),
             TargetControl::Other(other) => TargetControl::Other(other.clone_ref(py)),
@@ -78,7 +78,7 @@ impl PyScheduler {
 
     fn target(&self, py: Python<'_>) -> PyResult<usize> {
         Ok(match self.control(py) {
-            TargetControl::Nobody => usize::MAX,
+            TargetControl::Unlimited => usize::MAX,
             TargetControl::Own(windows) => windows.get().active(),
             TargetControl::Learned(learned) => learned.get().limit.target(),
             // Cuts off the fraction, and values that do not fit.
@@ -89,7 +89,7 @@ impl PyScheduler {
     }
 
     /// Tells the controller how an attempt ended: our own by `own`, the user's by its
-    /// `method`. A learned limit was told with the circumstances. If a controller
+    /// `method`. A learned limit was told with the load. If a controller
     /// raises, that is reported and otherwise ignored, so that no result is lost.
     fn tell(
         &self,
@@ -99,7 +99,7 @@ impl PyScheduler {
         arguments: impl for<'py> PyCallArgs<'py>,
     ) {
         match self.control(py) {
-            TargetControl::Nobody | TargetControl::Learned(_) => {}
+            TargetControl::Unlimited | TargetControl::Learned(_) => {}
             TargetControl::Own(windows) => own(windows.get()),
             TargetControl::Other(other) => {
                 if let Err(error) = other.call_method1(py, method, arguments) {
@@ -117,12 +117,12 @@ impl PyScheduler {
         }
     }
 
-    fn circumstances(&self, worker: WorkerNumber) -> Option<Circumstances> {
-        let (latency, in_flight, others) = self.core().circumstances(worker, self.now())?;
-        Some(Circumstances { latency, in_flight, others })
+    fn attempt_load(&self, worker: WorkerNumber) -> Option<AttemptLoad> {
+        let (latency, in_flight, others) = self.core().attempt_load(worker, self.now())?;
+        Some(AttemptLoad { latency, in_flight, others })
     }
 
-    /// The next input and its place among the outputs.
+    /// The next input. Makes room for its output.
     fn fetch(&self, py: Python<'_>, index: usize) -> PyResult<Option<Py<PyAny>>> {
         let Some(payload) = self.inputs.bind(py).clone().next() else { return Ok(None) };
         let outputs = self.outputs.bind(py);
@@ -144,12 +144,12 @@ impl PyScheduler {
     /// Keeps a result. Returns whether it was wanted.
     pub(crate) fn complete(&self, py: Python<'_>, worker: WorkerNumber, value: Py<PyAny>) -> PyResult<bool> {
         let learned = self.learned(py);
-        let circumstances = learned.as_ref().and_then(|_| self.circumstances(worker));
+        let load = learned.as_ref().and_then(|_| self.attempt_load(worker));
         let now = self.now();
         let completed = self.core().complete(worker, now);
         let Some((index, latency)) = completed else { return Ok(false) };
-        if let (Some(learned), Some(circumstances)) = (learned, circumstances) {
-            learned.get().limit.completed(circumstances);
+        if let (Some(learned), Some(load)) = (learned, load) {
+            learned.get().limit.completed(load);
         }
         self.outputs.bind(py).set_item(index, value)?;
         let latency = latency.as_secs_f64();
@@ -158,7 +158,7 @@ impl PyScheduler {
     }
 
     /// An attempt waits, so the event loop continues with something else.
-    pub(crate) fn waits(&self) {
+    pub(crate) fn note_wait(&self) {
         self.busy_microseconds.store(0, Ordering::Relaxed);
     }
 
@@ -193,7 +193,7 @@ impl PyScheduler {
         let rules = RunRules { concurrency, max_retries, timeout };
         Ok(Self {
             core: Mutex::new(TaskScheduler::new(rules, length)),
-            control: Mutex::new(TargetControl::Nobody),
+            control: Mutex::new(TargetControl::Unlimited),
             since: Instant::now(),
             generate,
             inputs,
@@ -207,9 +207,9 @@ impl PyScheduler {
 
     /// Changes who says how many attempts may run: a `Windows`, an object with
     /// Phoenix's methods, or nobody.
-    fn obey(&self, controller: Option<Bound<'_, PyAny>>) {
+    fn set_controller(&self, controller: Option<Bound<'_, PyAny>>) {
         let control = match controller {
-            None => TargetControl::Nobody,
+            None => TargetControl::Unlimited,
             Some(controller) => match controller.cast::<PyWindows>() {
                 Ok(windows) => TargetControl::Own(windows.clone().unbind()),
                 Err(_) => match controller.cast::<PyAdaptive>() {
@@ -232,8 +232,8 @@ impl PyScheduler {
         Ok(self.core().hire(target))
     }
 
-    /// Seconds until an attempt may start that has to wait now, because its task rests, or
-    /// because the limit lets no attempt start. `None` if no attempt waits for that.
+    /// Seconds until a waiting attempt may start, because its task has rested or the limit
+    /// admits attempts again. `None` if none waits.
     fn next_start(&self, py: Python<'_>) -> Option<f64> {
         let learned = self.learned(py)?;
         let (rested, wanting) = {
@@ -242,7 +242,7 @@ impl PyScheduler {
         };
         let pause = learned.get().limit.pause().filter(|_| wanting);
         let next = match (rested, pause) {
-            // What has rested must wait for the end of the pause.
+            // Whichever is first: then both are looked at again.
             (Some(rested), Some(pause)) => Some(rested.min(pause)),
             (one, other) => one.or(other),
         };
@@ -293,7 +293,7 @@ impl PyScheduler {
 
     /// The state of the worker's attempt: `running`, `timed out`,
     /// `stopped`, or `gone`.
-    fn cut(&self, worker: WorkerNumber) -> &'static str {
+    fn attempt_state(&self, worker: WorkerNumber) -> &'static str {
         match self.core().attempt(worker) {
             None => "gone",
             Some(None) => "running",
@@ -325,12 +325,12 @@ impl PyScheduler {
             return Some((index, attempts, again));
         };
         let limit = &learned.get().limit;
-        let circumstances = self.circumstances(worker)?;
+        let load = self.attempt_load(worker)?;
         let (index, refusals) = self.core().refusals(worker)?;
         let is_refused = rate_limited && retryable;
         let rest = is_refused.then(|| {
             let wish = retry_after.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-            limit.refused(circumstances, wish, index as u64, refusals + 1)
+            limit.refused(load, wish, index as u64, refusals + 1)
         });
         let verdict = match rest.flatten() {
             Some(rest) => self.core().refuse(worker, error, rest, now),
@@ -338,7 +338,7 @@ impl PyScheduler {
         };
         let AttemptVerdict { index, attempts, again } = verdict?;
         if !is_refused {
-            limit.failed(circumstances, false, again);
+            limit.failed(load, false, again);
         }
         Some((index, attempts, again))
     }
@@ -346,11 +346,11 @@ impl PyScheduler {
     /// The worker's attempt took too long, and has ended or is given up.
     fn timed_out(&self, py: Python<'_>, worker: WorkerNumber, error: Py<PyAny>) -> Option<(usize, u32, bool)> {
         let now = self.now();
-        let circumstances = self.circumstances(worker);
+        let load = self.attempt_load(worker);
         let verdict = self.core().fail(worker, error, true, now);
         let AttemptVerdict { index, attempts, again } = verdict?;
-        if let (Some(learned), Some(circumstances)) = (self.learned(py), circumstances) {
-            learned.get().limit.failed(circumstances, true, again);
+        if let (Some(learned), Some(load)) = (self.learned(py), load) {
+            learned.get().limit.failed(load, true, again);
         }
         self.tell(py, PyWindows::record_timeout, intern!(py, "record_timeout"), ());
         Some((index, attempts, again))
@@ -373,7 +373,7 @@ impl PyScheduler {
         self.core().next_deadline(now).as_secs_f64()
     }
 
-    /// Nothing begins any more. Workers whose attempts are to be cancelled.
+    /// Nothing begins any more. Returns the workers whose attempts must end.
     fn stop(&self) -> Vec<WorkerNumber> {
         self.core().stop()
     }
@@ -388,7 +388,7 @@ impl PyScheduler {
         self.core().finished()
     }
 
-    /// Status, seconds and errors of each input, once.
+    /// Takes out the status, seconds and errors of each input.
     fn records(&self) -> Vec<(u8, f64, Vec<Py<PyAny>>)> {
         let records = self.core().take_records();
         records.into_iter().map(|record| (record.status as u8, record.spent.as_secs_f64(), record.errors)).collect()

@@ -83,7 +83,7 @@ pub(crate) fn score(
             Some(file) => Scoring::open(spec, file, &documents, setup).await?,
             None => Scoring::of_rows(spec, "data", &rows, &documents, setup).await?,
         };
-        // Kept outside: work that takes too long to end is left behind.
+        // Kept outside, because `wait` may leave the work behind.
         kept.get_or_init(|| scoring.with_deadline(deadline)).run().await
     };
     let results = wait(py, &cancel, work, report_progress(&progress, on_progress));

@@ -2,7 +2,7 @@
 //! answers go as bytes, so that every route behaves as in `reverie serve`.
 
 use super::{
-    elsewhere::PyElsewhere,
+    part_transport::PyPartTransport,
     remote::runtime,
     work::{spawn_for_callback, value_error, wait},
 };
@@ -179,7 +179,7 @@ pub(crate) async fn open(
     let cache = app::home().join("bundles");
     match part {
         Some((part, others)) => {
-            let others = Arc::new(PyElsewhere::new(others));
+            let others = Arc::new(PyPartTransport::new(others));
             ServedPipeline::open_bundle_part(address, setup, &cache, scratch, part, others).await
         }
         None => ServedPipeline::open_bundle(address, setup, &cache, scratch).await,
@@ -207,7 +207,7 @@ impl PyReply {
 
 #[pymethods]
 impl PyReply {
-    /// The next part, at once: `done` is called from another thread, first with
+    /// Asks for the next part; `done` is called from another thread, first with
     /// the status and the headers, then with bytes, at last with None.
     fn anext(&self, done: Py<PyAny>) -> PyResult<()> {
         let parts = self.parts.clone();

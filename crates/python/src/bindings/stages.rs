@@ -208,9 +208,8 @@ impl PyChunker {
     }
 }
 
-/// The columns of a chunk's place, which rows of the store call by the second
-/// name: there they count bytes.
-const PLACES: [(&str, &str); 2] = [("start_byte", "start"), ("end_byte", "end")];
+/// Columns with the bytes where a chunk begins and ends: names in Python, and in the store.
+const BYTE_COLUMNS: [(&str, &str); 2] = [("start_byte", "start"), ("end_byte", "end")];
 
 /// Where chunks begin and end, in characters of the document's text.
 fn characters(text: &str, chunks: &[Chunk]) -> Vec<(u64, u64)> {
@@ -227,12 +226,12 @@ fn characters(text: &str, chunks: &[Chunk]) -> Vec<(u64, u64)> {
     chunks.iter().map(|chunk| (of(chunk.span.start), of(chunk.span.end))).collect()
 }
 
-/// Rows of chunks as Python sees them: what the store calls `start` and `end`
-/// has its own name, and these count characters.
+/// Rows of chunks as Python sees them: the store's `start` and `end` are renamed, and
+/// columns of these names count characters.
 fn add_characters(batch: &RecordBatch, places: &[(u64, u64)]) -> PyResult<RecordBatch> {
     let (mut fields, mut columns): (Vec<Field>, Vec<ArrayRef>) = Default::default();
     for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
-        let place = PLACES.iter().find(|(_, stored)| stored == field.name());
+        let place = BYTE_COLUMNS.iter().find(|(_, stored)| stored == field.name());
         if let Some((_, name)) = place {
             let numbers = places.iter().map(|(start, end)| if *name == "start" { *start } else { *end });
             fields.push(field.as_ref().clone());
@@ -248,14 +247,14 @@ fn add_characters(batch: &RecordBatch, places: &[(u64, u64)]) -> PyResult<Record
 /// The chunks of a batch that `Chunker.chunk` gave.
 pub(crate) fn read_chunks(batch: &RecordBatch) -> PyResult<Vec<Chunk>> {
     let named = batch.schema();
-    if let Some((byte, stored)) = PLACES.iter().find(|(byte, _)| batch.column_by_name(byte).is_none()) {
+    if let Some((byte, stored)) = BYTE_COLUMNS.iter().find(|(byte, _)| batch.column_by_name(byte).is_none()) {
         return Err(value_error(format!(
             "the column `{byte}` is missing: `{stored}` counts characters; give what `chunk` gave, with all its columns"
         )));
     }
     let renamed = named.fields().iter().map(|field| {
-        let byte = PLACES.iter().find(|(byte, _)| byte == field.name());
-        let characters = PLACES.iter().find(|(_, stored)| stored == field.name());
+        let byte = BYTE_COLUMNS.iter().find(|(byte, _)| byte == field.name());
+        let characters = BYTE_COLUMNS.iter().find(|(_, stored)| stored == field.name());
         match (byte, characters) {
             (Some((_, stored)), _) => field.as_ref().clone().with_name(*stored),
             (None, Some((_, stored))) => field.as_ref().clone().with_name(format!("{stored}_character")),
@@ -458,7 +457,7 @@ impl PyFolder {
         py.detach(|| runtime()?.block_on(self.store.list("")).map_err(|error| failed(&error)))
     }
 
-    /// Writes a file; whether it is new. One that is there is left as it is.
+    /// Writes a file, unless it is there. Returns whether it is new.
     fn put(&self, py: Python<'_>, name: &str, bytes: Vec<u8>) -> PyResult<bool> {
         py.detach(|| runtime()?.block_on(self.store.put(name, bytes)).map_err(|error| failed(&error)))
     }

@@ -113,5 +113,5 @@ def test_a_config_that_names_no_axis_is_refused(tmp_path):
 
     with pytest.raises(ValueError, match="temperature: no axis"):
         _tune._reduced({"space": {}}, {"temperature": 1}, "t")
-    with pytest.raises(ValueError, match="chunker: Tune was given no value"):
+    with pytest.raises(ValueError, match="chunker: Tune set no value"):
         _tune._reduced({"space": {"chunker": ["token", "sentence"]}}, {}, "t")

@@ -83,7 +83,7 @@ pub async fn run(cx: &CommandContext, arguments: AttackArguments) -> Result<u8, 
     }
     if let Some(question) = opened.dataset.questions.iter().find(|question| question.attack.is_some()) {
         return Err(CommandFailure::usage(format!(
-            "{}: question `{}` is attacked already: give the honest questions",
+            "{}: question `{}` is already attacked: use the original questions",
             questions.display(),
             question.id
         )));

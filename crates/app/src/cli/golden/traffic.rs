@@ -19,7 +19,7 @@ pub(super) struct TrafficArguments {
     /// What people thought of the answers, as `reverie serve --feedback FILE` kept it.
     #[arg(long, value_name = "FILE", requires = "from_traffic", value_hint = clap::ValueHint::FilePath)]
     feedback: Option<PathBuf>,
-    /// Only questions with an answer of which somebody thought so: up or down.
+    /// Only questions with an answer rated up or down.
     #[arg(long, value_name = "VERDICT", requires = "feedback", value_parser = parse_name::<UserVerdict>)]
     only: Option<UserVerdict>,
     /// The most questions.
@@ -28,7 +28,7 @@ pub(super) struct TrafficArguments {
     /// Choose questions that differ from each other, instead of the first.
     #[arg(long, requires = "size")]
     spread: bool,
-    /// Questions are joined that share this share of their words and pairs of words; 1 joins only equal ones.
+    /// Joins questions that have at least this share of words and word pairs in common; 1 joins equal ones.
     #[arg(long, value_name = "SHARE", requires = "from_traffic", default_value = "0.8", value_parser = parse_similarity)]
     similarity: f64,
     /// Keep the answer that was given beside the question, as a draft for its review: it is compared with nothing before
@@ -65,7 +65,7 @@ pub(super) fn run(
             cx.warn(format_args!("{}:{}: left out: {}", file.display(), line.line, line.reason));
         }
     }
-    let lines = render::traffic_report(&report, &choice);
+    let lines = render::traffic_report(&report);
     let is_whole = report.bad_lines.is_empty() && report.bad_feedback.is_empty();
     if dataset.questions.is_empty() {
         return Err(CommandFailure::runtime(format!("{}: no question is left\n{}", file.display(), lines.join("\n"))));

@@ -5,7 +5,7 @@
 //!   each metric in the order of the questions.
 //! - `questions-3`: some questions that follow each other, with what every trial
 //!   found and answered.
-//! - `passages-3`: some passages. Each passage is held once, whoever found it,
+//! - `passages-3`: some passages. Each passage is held once for all trials,
 //!   and passages are in the order of the documents, so that those of one
 //!   question are close together.
 
@@ -21,7 +21,7 @@ use std::{
 
 /// A part of questions ends when it has more bytes than this.
 const QUESTIONS_BYTES: usize = 256 << 10;
-/// The same for passages: a question needs few passages of each part.
+/// The same for passages; of each part, a question needs only a few.
 const PASSAGES_BYTES: usize = 128 << 10;
 
 /// What the page needs to be opened.
@@ -174,9 +174,9 @@ impl<'a> ReportContent<'a> {
         let passages = PassageTable::of(results);
         let contributions = results.contributions(&BTreeMap::new());
         let mut parts = Vec::new();
-        for (number, found) in results.trials.iter().enumerate() {
-            let own = TrialPart::of(found, &results.metrics, &contributions[&found.trial.id]);
-            parts.push((format!("trial-{number}"), ScriptJson::of(&own)?));
+        for (number, trial) in results.trials.iter().enumerate() {
+            let part = TrialPart::of(trial, &results.metrics, &contributions[&trial.trial.id]);
+            parts.push((format!("trial-{number}"), ScriptJson::of(&part)?));
         }
         let mut packer = PartPacker::new("questions", QUESTIONS_BYTES);
         for number in 0..results.questions.len() {
@@ -230,13 +230,13 @@ impl<'a> QuestionSummary<'a> {
 }
 
 impl TrialPart {
-    fn of(found: &TrialResult, metrics: &[MetricResult], contributions: &[Option<f64>]) -> Self {
+    fn of(trial: &TrialResult, metrics: &[MetricResult], contributions: &[Option<f64>]) -> Self {
         let score = |question: &QuestionResult, metric: &MetricResult| {
             question.scores.get(&metric.name).and_then(|scored| scored.score.value()).map(|value| value as f32)
         };
         let missing = |metric: &MetricResult| {
             let mut reasons: BTreeMap<String, Vec<usize>> = BTreeMap::new();
-            for (number, question) in found.questions.iter().enumerate() {
+            for (number, question) in trial.questions.iter().enumerate() {
                 if let Some(Score::Missing(missing)) = question.scores.get(&metric.name).map(|scored| &scored.score) {
                     reasons.entry(missing.to_string()).or_default().push(number);
                 }
@@ -247,10 +247,10 @@ impl TrialPart {
             objective: contributions.iter().map(|value| value.map(|value| value as f32)).collect(),
             scores: metrics
                 .iter()
-                .map(|metric| found.questions.iter().map(|question| score(question, metric)).collect())
+                .map(|metric| trial.questions.iter().map(|question| score(question, metric)).collect())
                 .collect(),
             missing: metrics.iter().map(missing).collect(),
-            answers: found.questions.iter().map(|question| AnswerState::of(question) as u8).collect(),
+            answers: trial.questions.iter().map(|question| AnswerState::of(question) as u8).collect(),
         }
     }
 }
@@ -275,36 +275,36 @@ fn question_part(
     let mut details: UniqueValues<&Value> = UniqueValues::default();
     let mut searches: UniqueValues<SearchRecord<'_>> = UniqueValues::default();
     let mut trials = Vec::new();
-    for found in &results.trials {
+    for trial in &results.trials {
         // Results that a program wrote may lack the last questions of a trial.
-        let Some(question) = found.questions.get(number) else {
-            trials.push(TrialOutcome { list: lists.place(Vec::new()), ..TrialOutcome::default() });
+        let Some(question) = trial.questions.get(number) else {
+            trials.push(TrialOutcome { list: lists.index_of(Vec::new()), ..TrialOutcome::default() });
             continue;
         };
         // The bits of a score can be compared and hashed.
-        let list = question.passages.iter().map(|passage| (passages.place(passage), passage.score.to_bits()));
+        let list = question.passages.iter().map(|passage| (passages.index_of(passage), passage.score.to_bits()));
         let mut detail = |metric: &MetricResult| {
             let detail = question.scores.get(&metric.name).map(|scored| &scored.detail);
-            detail.filter(|detail| !detail.is_null()).map(|detail| details.place(detail))
+            detail.filter(|detail| !detail.is_null()).map(|detail| details.index_of(detail))
         };
-        let mut own: Vec<Option<usize>> = results.metrics.iter().map(&mut detail).collect();
-        if own.iter().all(Option::is_none) {
-            own.clear();
+        let mut trial_details: Vec<Option<usize>> = results.metrics.iter().map(&mut detail).collect();
+        if trial_details.iter().all(Option::is_none) {
+            trial_details.clear();
         }
         let (queries, remarks) = (&question.queries, &question.remarks);
         let search = SearchRecord { queries, fallback: question.query_fallback.as_deref(), remarks };
         let is_written = !queries.is_empty() || search.fallback.is_some() || !remarks.is_empty();
         trials.push(TrialOutcome {
-            list: lists.place(list.collect()),
-            search: is_written.then(|| searches.place(search)),
+            list: lists.index_of(list.collect()),
+            search: is_written.then(|| searches.index_of(search)),
             answer: question.answer.as_ref(),
             error: question.error.as_deref(),
-            details: own,
-            objective: contributions[&found.trial.id][number].map(|value| value as f32),
+            details: trial_details,
+            objective: contributions[&trial.trial.id][number].map(|value| value as f32),
         });
     }
     let with_scores = |list: Vec<(usize, u32)>| -> Vec<(usize, f32)> {
-        list.into_iter().map(|(place, bits)| (place, f32::from_bits(bits))).collect()
+        list.into_iter().map(|(index, bits)| (index, f32::from_bits(bits))).collect()
     };
     let lists: Vec<Vec<(usize, f32)>> = lists.all().into_iter().map(with_scores).collect();
     ScriptJson::of(&QuestionPart {
@@ -318,24 +318,24 @@ fn question_part(
 
 /// Distinct values, each with a number.
 struct UniqueValues<T> {
-    places: HashMap<T, usize>,
+    indexes: HashMap<T, usize>,
 }
 
 impl<T> Default for UniqueValues<T> {
     fn default() -> Self {
-        Self { places: HashMap::new() }
+        Self { indexes: HashMap::new() }
     }
 }
 
 impl<T: std::hash::Hash + Eq> UniqueValues<T> {
-    fn place(&mut self, value: T) -> usize {
-        let next = self.places.len();
-        *self.places.entry(value).or_insert(next)
+    fn index_of(&mut self, value: T) -> usize {
+        let next = self.indexes.len();
+        *self.indexes.entry(value).or_insert(next)
     }
 
     fn all(self) -> Vec<T> {
-        let mut all: Vec<(T, usize)> = self.places.into_iter().collect();
-        all.sort_by_key(|(_, place)| *place);
+        let mut all: Vec<(T, usize)> = self.indexes.into_iter().collect();
+        all.sort_by_key(|(_, index)| *index);
         all.into_iter().map(|(value, _)| value).collect()
     }
 }
@@ -344,23 +344,24 @@ impl<T: std::hash::Hash + Eq> UniqueValues<T> {
 struct PassageTable<'a> {
     /// In the order of the documents.
     all: Vec<PassageText<'a>>,
-    places: HashMap<PassageText<'a>, usize>,
+    indexes: HashMap<PassageText<'a>, usize>,
 }
 
 impl<'a> PassageTable<'a> {
     fn of(results: &'a Results) -> Self {
-        let found = results.trials.iter().flat_map(|found| &found.questions).flat_map(|question| &question.passages);
-        let mut places: HashMap<PassageText<'a>, usize> = found.map(|passage| (PassageText::of(passage), 0)).collect();
-        let mut all: Vec<PassageText<'a>> = places.keys().copied().collect();
+        let passages = results.trials.iter().flat_map(|trial| &trial.questions).flat_map(|question| &question.passages);
+        let mut indexes: HashMap<PassageText<'a>, usize> =
+            passages.map(|passage| (PassageText::of(passage), 0)).collect();
+        let mut all: Vec<PassageText<'a>> = indexes.keys().copied().collect();
         all.sort_unstable();
-        for (place, text) in all.iter().enumerate() {
-            places.insert(*text, place);
+        for (index, text) in all.iter().enumerate() {
+            indexes.insert(*text, index);
         }
-        Self { all, places }
+        Self { all, indexes }
     }
 
-    fn place(&self, passage: &Passage) -> usize {
-        self.places[&PassageText::of(passage)]
+    fn index_of(&self, passage: &Passage) -> usize {
+        self.indexes[&PassageText::of(passage)]
     }
 }
 

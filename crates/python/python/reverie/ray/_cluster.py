@@ -32,7 +32,7 @@ class Cluster:
 
     def __init__(self, address: str, environment: list[str]) -> None:
         if not ray.is_initialized():
-            _look_for(address)
+            _check_reachable(address)
             ray.init(address=address, namespace=NAMESPACE, logging_level="warning", log_to_driver=False)
         self._limits = limits()
         self._actors: dict[int, Any] = {}
@@ -72,9 +72,9 @@ class Cluster:
         """Hands a unit to an actor."""
         _tell(self._actors[worker].run.remote(unit), done)
 
-    def look(self, worker: int, done: Done) -> None:
+    def status(self, worker: int, done: Done) -> None:
         """Asks an actor what it is doing."""
-        _tell(self._actors[worker].look.remote(), done)
+        _tell(self._actors[worker].status.remote(), done)
 
     def stop(self, worker: int) -> None:
         """Ends an actor."""
@@ -103,9 +103,9 @@ class Worker:
             raise self._error
         return ray.get_runtime_context().get_node_id().encode()
 
-    async def look(self) -> bytes:
+    async def status(self) -> bytes:
         """What it is doing."""
-        return self._worker.look()
+        return self._worker.status()
 
     async def run(self, unit: bytes) -> bytes:
         """Executes a unit of tasks."""
@@ -159,7 +159,7 @@ class Limits:
         return self._limits.targets()
 
 
-def _look_for(address: str) -> None:
+def _check_reachable(address: str) -> None:
     # If the head is not there, Ray itself waits two minutes and then ends the process.
     host, separator, port = address.rpartition(":")
     if not separator or not port.isdigit():

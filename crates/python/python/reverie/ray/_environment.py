@@ -9,7 +9,7 @@ from reverie import _core
 
 
 class Secrets:
-    """Variables of the environment for a process of Ray. They go to it as an argument, and no text of it shows a value:
+    """Variables of the environment for a process of Ray. They go there as an argument, whose text shows no value:
     Ray shows `env_vars` to everybody who sees its dashboard, and may write the arguments of operators into its logs."""
 
     def __init__(self, variables: Mapping[str, str]) -> None:

@@ -48,7 +48,7 @@ class Ingested:
     chunks: int
     rejected: list[Rejected]
     seconds: float
-    # What the sink tells: its files, or its entries.
+    # What the sink reports: its files, or its entries.
     written: dict[str, Any] = field(default_factory=dict)
 
 
@@ -79,7 +79,7 @@ def ingest(
             `{"embedding": {"openai": {…}}}`.
         include, exclude: patterns as in `[corpus]`; files with known extensions if there are none.
         limits: as in `[corpus.limits]`.
-        actors: how many embed; as many as leave one of the cluster's CPUs to the other stages.
+        actors: how many embed; by default all that leave one CPU to the other stages.
         cpus_per_actor, gpus_per_actor: what each of them asks Ray for. It computes on that many cores. The local
             runtimes compute on CPUs; ask for GPUs only to be placed where they are.
         stalled_after: seconds without progress after which this gives up.
@@ -204,13 +204,13 @@ class _Stages:
         # apart, so that each is shown separately.
         ask = [{"num_cpus": pool.cpus_per_task - i / 10_000} for i in range(4)]
         whole: dict[str, Any] = {"batch_size": None, "batch_format": "pyarrow"}
-        made = ray.data.read_datasource(corpus, override_num_blocks=max(1, len(corpus)), **ask[0])
-        made = made.map_batches(_rename("Parse", self.parse), **whole, **ask[1])
-        made = made.map_batches(_rename("Chunk", self.chunk), **whole, **ask[2])
+        dataset = ray.data.read_datasource(corpus, override_num_blocks=max(1, len(corpus)), **ask[0])
+        dataset = dataset.map_batches(_rename("Parse", self.parse), **whole, **ask[1])
+        dataset = dataset.map_batches(_rename("Chunk", self.chunk), **whole, **ask[2])
         if pool.cpus_per_task >= 1:
             # Ray's own operator, which asks for a whole CPU.
-            made = made.repartition(target_num_rows_per_block=CHUNKS_PER_BLOCK)
-        made = made.map_batches(
+            dataset = dataset.repartition(target_num_rows_per_block=CHUNKS_PER_BLOCK)
+        dataset = dataset.map_batches(
             Embed,
             fn_constructor_args=(self.secrets, self.record, self.embedder, max(1, int(pool.cpus_per_actor))),
             compute=pool.strategy(),
@@ -220,8 +220,8 @@ class _Stages:
         )
         writer = sink.writer()
         if writer is not None:
-            made = made.map_batches(_rename("Write", functools.partial(self.write, writer)), **whole, **ask[3])
-        return made
+            dataset = dataset.map_batches(_rename("Write", functools.partial(self.write, writer)), **whole, **ask[3])
+        return dataset
 
     def parse(self, table: pa.Table) -> pa.Table:
         """Files to documents; those that give none are recorded before anything goes on."""
@@ -259,9 +259,9 @@ class Embed:
         self._embedding = _core.Embedding(embedder, cores)
 
     def __call__(self, table: pa.Table) -> pa.Table:
-        made = self._embedding.embed(_to_batch(table))
+        chunks = self._embedding.embed(_to_batch(table))
         self._record.step.remote("embed")
-        return pa.Table.from_batches([made])
+        return pa.Table.from_batches([chunks])
 
 
 # Made where they run, after `set_missing`, because a parser looks for the PDF library.
@@ -304,14 +304,14 @@ class _InOrder:
 
 def _run_watched(pipeline: Dataset, record: Any, seconds: float, pool: _Pool) -> Iterator[pa.Table]:
     """The blocks of a pipeline; gives up if none of its stages finishes anything for this long."""
-    made: queue.Queue[tuple[str, Any]] = queue.Queue(maxsize=4)
+    results: queue.Queue[tuple[str, Any]] = queue.Queue(maxsize=4)
     over = threading.Event()
     executors = _executors(pipeline)
 
     def tell(kind: str, value: Any) -> None:
         while not over.is_set():
             try:
-                return made.put((kind, value), timeout=1)
+                return results.put((kind, value), timeout=1)
             except queue.Full:
                 continue
 
@@ -331,7 +331,7 @@ def _run_watched(pipeline: Dataset, record: Any, seconds: float, pool: _Pool) ->
     try:
         while True:
             try:
-                kind, value = made.get(timeout=min(1.0, seconds / 4))
+                kind, value = results.get(timeout=min(1.0, seconds / 4))
             except queue.Empty:
                 now = ray.get(record.steps.remote())
                 if now != seen:
@@ -352,18 +352,18 @@ def _run_watched(pipeline: Dataset, record: Any, seconds: float, pool: _Pool) ->
 
 
 def _executors(pipeline: Dataset) -> list[Any]:
-    """What executes a dataset, from when it is made. Ray tells it only after the first block, and a pipeline that
+    """The executors of a dataset, as soon as they exist. Ray shows them only after the first block, and a pipeline that
     stalls before that would keep its tasks and actors for as long as this process lives."""
-    made: list[Any] = []
+    executors: list[Any] = []
     create = getattr(pipeline, "_create_executor", None)
     if create is not None:
 
         def capture(*arguments: Any, **settings: Any) -> Any:
-            made.append(create(*arguments, **settings))
-            return made[-1]
+            executors.append(create(*arguments, **settings))
+            return executors[-1]
 
         pipeline._create_executor = capture
-    return made
+    return executors
 
 
 def _advice(steps: dict[str, int], seconds: float, pool: _Pool) -> str:

@@ -32,7 +32,7 @@ class Sink:
         return None
 
     def take(self, table: Table) -> None:
-        """Takes the next block: of the chunks, or of what the writer told."""
+        """Takes the next block: of the chunks, or of what the writer reported."""
 
     def finish(self) -> dict[str, Any]:
         """Makes it complete, and says what is there."""

@@ -1,7 +1,7 @@
 """An experiment's trials for Ray Tune: its searchers choose combinations, its schedulers stop bad ones.
 
-Each Tune trial is the experiment with its space reduced to one combination, run with more and more of its questions
-answered and reported after every batch. All trials and batches share the experiment's store, so that no stage is
+Each Tune trial is the experiment with its space reduced to one combination. It answers more and more of the
+questions, and reports after every batch. All trials and batches share the experiment's store, so that no stage is
 computed twice.
 """
 
@@ -109,7 +109,7 @@ def _reduced(given: dict[str, Any], config: dict[str, Any], trial: str) -> dict[
     axes = {**given.get("space", {}), **config}
     several = [axis for axis, values in axes.items() if len(_values(values)) != 1]
     if several:
-        raise ValueError(f"{', '.join(several)}: Tune was given no value, and the experiment has several; use `param_space=space(…)`")
+        raise ValueError(f"{', '.join(several)}: Tune set no value, and the experiment has several; use `param_space=space(…)`")
     # A run's results are stored under the experiment's name, so each trial needs a name of its own.
     name = f"{given.get('name', 'experiment')}-{trial}"
     # Tune decides which questions are asked and which trials are stopped.

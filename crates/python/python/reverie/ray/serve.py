@@ -83,7 +83,7 @@ def _set(environment: Secrets | None) -> None:
 
 
 class _Routes:
-    """What Ray Serve hands requests to, in a replica: the service that the replica made."""
+    """Passes requests that Ray Serve gives a replica to the service that the replica made."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
@@ -103,7 +103,7 @@ class Service:
         self.service = reverie.serving.Service(bundle, **settings)
 
 
-class _Others:
+class _OtherParts:
     """Passes the requests of a part on to the deployments of the other parts, in the replica's event loop."""
 
     def __init__(self, handles: Mapping[str, DeploymentHandle[Any]]) -> None:
@@ -112,14 +112,14 @@ class _Others:
         self._calls: dict[int, asyncio.Task[None]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def here(self) -> None:
+    def use_running_loop(self) -> None:
         """Requests are passed on in the loop that runs now."""
         self._loop = asyncio.get_running_loop()
 
     def call(self, number: int, part: str, streams: bool, request: bytes, replies: _core.Replies) -> None:
         """Begins a call, from any thread."""
         if self._loop is None:
-            raise RuntimeError("this part was not asked yet, and has nothing to ask")
+            raise RuntimeError("this part has no event loop before its first request")
         self._loop.call_soon_threadsafe(self._begin, number, part, streams, request, replies)
 
     def cancel(self, number: int) -> None:
@@ -140,7 +140,7 @@ class _Others:
     async def _ask(self, part: str, streams: bool, request: bytes, replies: _core.Replies) -> None:
         try:
             if part not in self._whole:
-                raise LookupError("the graph was made without it: the bundle has nothing for it to do")
+                raise LookupError("the bundle has no component for this part")
             if streams:
                 response = self._streams[part].remote(request)
                 with _cancelled_with(response):
@@ -161,7 +161,7 @@ class _Others:
 
 @contextlib.contextmanager
 def _cancelled_with(response: Any) -> Any:
-    """Ends the work behind a response with the task that waits for it."""
+    """Cancels a response if the task that waits for it is cancelled."""
     try:
         yield
     except asyncio.CancelledError:
@@ -176,26 +176,26 @@ class _Part:
 
     def __init__(self, bundle: str, environment: Secrets | None = None, **others: DeploymentHandle[Any]) -> None:
         _set(environment)
-        self._others = _Others(others)
+        self._others = _OtherParts(others)
         self._core = _core.Part(bundle, self.part, self._others)
         for note in self._core.notes:
             _LOG.warning(note)
 
     async def ask(self, request: bytes) -> bytes:
-        """The reply to a request that has one."""
-        self._others.here()
+        """The reply to a request that has exactly one."""
+        self._others.use_running_loop()
         replies = self._core.reply(request)
         try:
             reply = await reverie.serving.next_part(replies)
         finally:
             replies.close()
         if not isinstance(reply, bytes):
-            raise RuntimeError(f"the {self.part} said nothing")
+            raise RuntimeError(f"the {self.part} sent no reply")
         return reply
 
     async def stream(self, request: bytes) -> AsyncIterator[bytes]:
-        """All replies to a request. The work ends with whoever waits for them."""
-        self._others.here()
+        """All replies to a request. The work ends when nobody waits for them."""
+        self._others.use_running_loop()
         replies = self._core.reply(request)
         try:
             while isinstance(reply := await reverie.serving.next_part(replies), bytes):
@@ -234,7 +234,7 @@ class Reranker(_Part):
 
 @serve.deployment
 class LLM(_Part):
-    """Writes."""
+    """Writes text."""
 
     part = "llm"
 
@@ -249,19 +249,19 @@ class QA(_Part):
 class _GatewayService(reverie.serving.Service):
     """The service of a gateway, whose pipeline is elsewhere."""
 
-    def __init__(self, bundle: str, others: _Others, **settings: Any) -> None:
+    def __init__(self, bundle: str, others: _OtherParts, **settings: Any) -> None:
         self._others = others
         super().__init__(bundle, **settings)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        self._others.here()
+        self._others.use_running_loop()
         await super().__call__(scope, receive, send)
 
 
 @serve.deployment
 @serve.ingress(_Routes())
 class Gateway:
-    """Is asked by clients: routes, keys, admission, deadlines, the breaker."""
+    """Serves clients: routes, keys, admission, deadlines, the breaker."""
 
     def __init__(
         self,
@@ -271,7 +271,7 @@ class Gateway:
         settings: dict[str, Any],
     ) -> None:
         _set(environment)
-        self.service = _GatewayService(bundle, _Others(others), **settings)
+        self.service = _GatewayService(bundle, _OtherParts(others), **settings)
 
 
 def app(
@@ -356,7 +356,7 @@ def graph(
 
 
 def build(arguments: dict[str, str]) -> serve.Application:
-    """The same for `serve run|build|deploy reverie.ray.serve:build` and for a RayService.
+    """`app` or `graph` for `serve run|build|deploy reverie.ray.serve:build` and for a RayService.
 
     `bundle=… min_replicas=1 max_replicas=4` is `app`; `bundle=… graph=true llm.max_replicas=4 encoder.gpus=1` is `graph`.
     """
@@ -381,7 +381,7 @@ def build(arguments: dict[str, str]) -> serve.Application:
 
 
 def _scale(given: dict[str, Any], prefix: str, scale: Scale) -> Scale:
-    """Takes what is given of a deployment's scale."""
+    """Takes a deployment's scale out of the arguments."""
     least, most = scale.replicas
     least = int(given.pop(f"{prefix}min_replicas", least))
     most = max(int(given.pop(f"{prefix}max_replicas", most)), least)

@@ -94,7 +94,7 @@ impl PyAttempt {
         let scheduler = self.scheduler.get();
         match stepped {
             Ok(awaited) => {
-                scheduler.waits();
+                scheduler.note_wait();
                 self.state = CoroutineState::Running(StartedAttempt { waited: true, ..running });
                 Ok(Some(awaited))
             }
@@ -126,8 +126,8 @@ fn end(kept: bool) -> PyResult<Option<Py<PyAny>>> {
     if kept { Ok(None) } else { Err(PyStopIteration::new_err(false)) }
 }
 
-/// What a method must raise where a slot may simply have nothing.
-fn waits(waited: Option<Py<PyAny>>) -> PyResult<Py<PyAny>> {
+/// At the end, a method must raise where a slot may return nothing.
+fn or_stop_iteration(waited: Option<Py<PyAny>>) -> PyResult<Py<PyAny>> {
     waited.ok_or_else(|| PyStopIteration::new_err(()))
 }
 
@@ -147,7 +147,7 @@ impl PyAttempt {
 
     #[pyo3(signature = (_value, /))]
     fn send(&mut self, py: Python<'_>, _value: Py<PyAny>) -> PyResult<Py<PyAny>> {
-        waits(self.advance(py)?)
+        or_stop_iteration(self.advance(py)?)
     }
 
     #[pyo3(signature = (kind, value=None, _traceback=None, /))]
@@ -166,7 +166,7 @@ impl PyAttempt {
             return Err(PyErr::from_value(error));
         };
         let stepped = running.run.call1(py, (throw, error));
-        waits(self.handle_step(py, running, stepped)?)
+        or_stop_iteration(self.handle_step(py, running, stepped)?)
     }
 
     fn close(&mut self, py: Python<'_>) -> PyResult<()> {

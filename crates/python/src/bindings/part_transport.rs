@@ -17,18 +17,18 @@ use tokio::sync::mpsc;
 /// The way to the other parts: an object with `call(number, part, streams,
 /// request, replies)`, which begins a call and returns at once, and
 /// `cancel(number)`. Both are called from any thread.
-pub(crate) struct PyElsewhere {
+pub(crate) struct PyPartTransport {
     object: Arc<Py<PyAny>>,
     calls: AtomicU64,
 }
 
-impl PyElsewhere {
+impl PyPartTransport {
     pub(crate) fn new(object: Py<PyAny>) -> Self {
         Self { object: Arc::new(object), calls: AtomicU64::default() }
     }
 }
 
-impl PartTransport for PyElsewhere {
+impl PartTransport for PyPartTransport {
     fn call(
         &self,
         part: Part,
