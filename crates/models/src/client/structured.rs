@@ -30,7 +30,7 @@ pub(super) enum ReplyError {
     Ambiguous,
     #[error(transparent)]
     Mismatch(#[from] schema::Mismatch),
-    #[error("{cause} (it was cut at {max_tokens} tokens)")]
+    #[error("{cause} (it met its limit of {max_tokens} tokens)")]
     CutOff { max_tokens: u32, cause: Box<ReplyError> },
 }
 
@@ -194,7 +194,7 @@ mod tests {
         };
         assert_eq!(accepted("12", Finish::Length), Ok("12".to_owned()));
         let reason = accepted("-", Finish::Length).expect_err("no number");
-        assert!(reason.ends_with("(it was cut at 7 tokens)"), "{reason}");
+        assert!(reason.ends_with("(it met its limit of 7 tokens)"), "{reason}");
     }
 
     #[test]

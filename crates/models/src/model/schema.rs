@@ -148,7 +148,7 @@ impl SchemaCheck<'_> {
             match (fitting.len(), others.into_iter().find_map(Result::err)) {
                 (0, Some(reason)) => return Err(reason),
                 (n, _) if n > most => {
-                    return wrong(at, "it matches several schemas of `oneOf`; exactly one is allowed");
+                    return wrong(at, "it fits several shapes of which it may have one");
                 }
                 _ => {}
             }
@@ -172,7 +172,7 @@ impl SchemaCheck<'_> {
             let at = format!("{at}/{name}");
             match (properties.and_then(|properties| properties.get(name)), schema.get("additionalProperties")) {
                 (Some(property), _) => self.value(property, value, &at, depth + 1)?,
-                (None, Some(Value::Bool(false))) => return wrong(&at, "the schema has no property of this name"),
+                (None, Some(Value::Bool(false))) => return wrong(&at, "nothing of this name was asked for"),
                 (None, Some(other)) => self.value(other, value, &at, depth + 1)?,
                 (None, None) => {}
             }
@@ -339,7 +339,7 @@ mod tests {
             (with("note", json!(1)), "at /note: 1 is not of the type string or null"),
             (with("share", json!(1)), "at /share: 1 is not below 1"),
             (with("share", json!(-0.5)), "at /share: -0.5 is not at least 0"),
-            (with("other", json!(1)), "at /other: the schema has no property of this name"),
+            (with("other", json!(1)), "at /other: nothing of this name was asked for"),
         ];
         for (value, reason) in cases {
             assert_eq!(mismatch(&verdicts(), &value).as_deref(), Some(reason), "{value}");
