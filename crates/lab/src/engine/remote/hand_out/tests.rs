@@ -212,12 +212,12 @@ async fn a_task_that_a_reply_leaves_out_is_refused_and_the_others_end() {
     let bench = Bench::new("");
     usually(&bench, Operator::Load, 0.05);
     bench.worker(1, 1, None);
-    let mut replies = bench.queue_loads(3);
-    bench.next_reply(Ok(reply(vec![(Ok("a"), 0.1), (Ok("b"), 0.1)])));
+    let mut replies = bench.queue_loads(2);
+    bench.next_reply(Ok(reply(vec![(Ok("a"), 0.1)])));
     bench.hand_out().await;
     let found: Vec<_> = replies.iter_mut().map(said).collect();
     let refused = "a worker's reply says nothing of this task: is the same version everywhere?".to_owned();
-    assert_eq!(found, [Some(Ok("a".to_owned())), Some(Ok("b".to_owned())), Some(Err(refused))]);
+    assert_eq!(found, [Some(Ok("a".to_owned())), Some(Err(refused))]);
 }
 
 #[tokio::test(start_paused = true)]
