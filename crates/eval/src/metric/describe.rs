@@ -78,7 +78,7 @@ pub(super) trait Describe {
 }
 
 pub(super) fn unanswerable() -> Missing {
-    Missing::NotApplicable("the question is marked as unanswerable: there is nothing to compare the result with".into())
+    Missing::NotApplicable("the question is marked as unanswerable: there is nothing to hold the result against".into())
 }
 
 /// The reference answer of a question. A missing one is no failure of a trial.

@@ -267,6 +267,9 @@ mod tests {
         }
         let metrics: Vec<&MetricResult> = results.metrics.iter().collect();
         let text = remedy(&results.trials, &metrics);
-        assert!(text.starts_with("2 of them no run") && text.ends_with("run again to ask for the other 2"), "{text}");
+        assert!(
+            text.starts_with("2 of them cannot be obtained") && text.ends_with("run again to ask for the other 2"),
+            "{text}"
+        );
     }
 }

@@ -107,8 +107,8 @@ impl Measure {
 
 fn unread(judges: usize) -> Missing {
     Missing::JudgeUnparsable(match judges {
-        0 => "the reply holds no value of the scale".to_owned(),
-        judges => format!("no value has a majority of the {judges} judges"),
+        0 => "nothing of the scale is in its reply".to_owned(),
+        judges => format!("nothing has a majority of {judges} judges"),
     })
 }
 
