@@ -101,7 +101,7 @@ def test_mistakes_come_before_any_call():
     ]:
         with pytest.raises(ValueError, match=message):
             reverie.explain(**{"example": EXAMPLE, "metric": "faithfulness", "judge": never, **mistake})
-    with pytest.raises(TypeError, match="name of one or a function"):
+    with pytest.raises(TypeError, match="is a name or a function"):
         reverie.explain(EXAMPLE, "faithfulness", [3])
 
 
