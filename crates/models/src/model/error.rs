@@ -113,8 +113,8 @@ pub enum Error {
     /// even after the model was asked once more; `reply` is the beginning of the last one. The reply is in the
     /// journal, so the same call would give the same reply again.
     #[error(
-        "{model} did not write what its JSON Schema asks for: {reason}; its reply was: {reply}; if the reply \
-         was cut off, raise `max_tokens`; otherwise use another model or change the text"
+        "{model} did not write what its JSON Schema asks for: {reason}; its reply was: {reply}; if it was cut, raise \
+         the limit of its tokens, else only another model or another text can change that"
     )]
     SchemaMismatch { model: String, reason: String, reply: String },
     /// The model has no such ability.
