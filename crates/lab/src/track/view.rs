@@ -106,6 +106,27 @@ pub struct RunView {
     pub report: Option<PathBuf>,
 }
 
+impl RunView {
+    /// A run of which nothing is known but its experiment.
+    pub(super) fn new(run: &str, experiment: Arc<Experiment>) -> Self {
+        Self {
+            run: run.to_owned(),
+            trials: Arc::new(trial::grid(&experiment)),
+            experiment,
+            state: RunState::Running,
+            started_ms: 0,
+            ended_ms: None,
+            dataset: None,
+            corpus: None,
+            usage: Vec::new(),
+            scores: Vec::new(),
+            results: None,
+            board: None,
+            report: None,
+        }
+    }
+}
+
 /// Reads a run's folder again and again.
 #[derive(Debug)]
 pub(crate) struct RunReader {
@@ -123,22 +144,7 @@ pub(crate) struct RunReader {
 
 impl RunReader {
     pub(crate) fn new(folder: PathBuf, run: &str, experiment: Arc<Experiment>) -> Self {
-        let trials = Arc::new(trial::grid(&experiment));
-        let view = RunView {
-            run: run.to_owned(),
-            experiment,
-            trials,
-            state: RunState::Running,
-            started_ms: 0,
-            ended_ms: None,
-            dataset: None,
-            corpus: None,
-            usage: Vec::new(),
-            scores: Vec::new(),
-            results: None,
-            board: None,
-            report: None,
-        };
+        let view = RunView::new(run, experiment);
         let tail = Tail { path: RunFileName::Events.within(&folder), read: 0, rest: Vec::new() };
         Self {
             folder,

@@ -138,13 +138,7 @@ fn digest(key: &str) -> [u8; 32] {
 }
 
 fn decode_hex(text: &str) -> Option<[u8; 32]> {
-    // `from_str_radix` would take a sign.
-    if !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return None;
-    }
-    let pair = |at| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
-    let bytes: Option<Vec<u8>> = (0..text.len()).step_by(2).map(pair).collect();
-    bytes?.try_into().ok()
+    store::Key::from_hex(text).map(|digest| *digest.bytes())
 }
 
 impl ApiKeys {

@@ -16,21 +16,7 @@ const TWO_CHUNKERS: &str =
 fn view(space: &str) -> RunView {
     let text = format!("name = \"mills\"\n[corpus]\nsource = \"d\"\n[space]\n{space}");
     let experiment = Arc::new(Experiment::parse(&text, ".").unwrap_or_else(|errors| panic!("{errors:?}")));
-    RunView {
-        run: "mills-1".to_owned(),
-        trials: Arc::new(experiment.trials()),
-        experiment,
-        state: RunState::Running,
-        started_ms: 1_000,
-        ended_ms: None,
-        dataset: None,
-        corpus: None,
-        usage: Vec::new(),
-        scores: Vec::new(),
-        results: None,
-        board: None,
-        report: None,
-    }
+    RunView { started_ms: 1_000, ..RunView::new("mills-1", experiment) }
 }
 
 /// A run that has ended with these results.
