@@ -114,7 +114,7 @@ mod tests {
         let names: Vec<String> = Operator::all()
             .map(|operator| serde_json::to_value(operator).unwrap().as_str().unwrap().to_owned())
             .collect();
-        // Stages that are not named here stand between these.
+        // New stages may come between these operators.
         let expected = "load chunk enrich embed query embed_queries index retrieve rerank refine generate score judge";
         let expected: Vec<&str> = expected.split(' ').collect();
         let found: Vec<&str> = names.iter().map(String::as_str).filter(|name| expected.contains(name)).collect();

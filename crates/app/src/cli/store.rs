@@ -66,7 +66,7 @@ Exit codes: 0 all is intact, 1 something is damaged.")]
   reverie store gc --keep animals-0a1b2c3d4e5f --yes   # and artifacts that only other runs use
   reverie store gc --unused --keep-plan next.toml --yes
 
-Only what is older than --older-than is removed, and nothing that a running run uses:
+Only files older than --older-than are removed, and none that a run in progress uses:
 each run says what it uses, and counts as dead when it has not said so for ten minutes.
 Runs themselves and model calls are never removed. Parts of uploads that
 were broken off are removed by the object store's own rules for them.")]

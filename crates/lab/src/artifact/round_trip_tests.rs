@@ -1,4 +1,4 @@
-//! Every table is what was written, also tables of earlier versions, and damage is found.
+//! Each table reads back what was written to it. Tables of earlier versions can be read, and damage is found.
 
 use super::*;
 use eval::{Missing, Score, Scored};

@@ -226,7 +226,7 @@ async fn the_variance_of_a_repeatable_system_is_that_between_its_questions() {
     // Means of 1, 0, 1 and 0: four squares of 0.5 over three degrees of freedom.
     assert!((found.noise.question - 1.0 / 3.0).abs() < 1e-12, "{found:?}");
     assert_eq!((found.noise.generation, found.noise.judge, found.noise.design), (0.0, 0.0, (4, 2, 3)));
-    // Of the mean over the five questions of the run, and over ten; more answers and judgements tell nothing more.
+    // For the run's five questions, for ten, for more answers and for more judgements: only questions make it smaller.
     let errors = [5.0, 10.0, 5.0, 5.0].map(|n| (1.0 / 3.0_f64 / n).sqrt());
     for (error, expected) in found.standard_errors.iter().zip(errors) {
         assert!((error - expected).abs() < 1e-12, "{found:?}");

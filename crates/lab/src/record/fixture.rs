@@ -55,7 +55,7 @@ pub(crate) fn frozen(session: &Session) -> RunProvenance {
     }
 }
 
-/// Writes what a run leaves that finished last, with this record of what it was made from.
+/// Writes the files of a finished run, with this provenance, and makes it the last run of its experiment.
 pub(crate) async fn finish(session: &Session, results: &Results, frozen: &RunProvenance) {
     let (workspace, run) = (session.workspace(), results.run.as_str());
     let bytes = serde_json::to_vec(results).unwrap();

@@ -71,7 +71,7 @@ class OwnMetric:
             self._parameters = {key: has for key, has in optional.items() if key in _GIVEN or not has}
 
     def setting(self, url: str) -> dict[str, Any]:
-        """The metric that stands for it, and calls it at this address."""
+        """The settings of the metric that calls this function at `url`."""
         ordered = sorted(self._parameters.items(), key=lambda each: each[1])
         parameters = ", ".join(f"{key}=None" if optional else key for key, optional in ordered)
         given = ", ".join(f'"{key}": {key}' for key in self._parameters)

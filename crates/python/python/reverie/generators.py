@@ -27,8 +27,8 @@ class Compact(Component):
             sentence or left out. Default: all passages, in as many calls as the model's context asks for.
         temperature: 0 (the default) always takes the likeliest word.
         seed: Makes answers with a temperature repeatable where the model offers it. Default 0.
-        citations: Whether answers name the sources of what they say, as `[1]`. Where the model names none, the source
-            that holds most of the answer's words is named, if it holds at least 6 of 10. Default true.
+        citations: Whether answers cite their sources, as `[1]`. If the model cites none, the source with the most of
+            the answer's words is cited, if it has at least 6 of 10. Default true.
     """
 
     _name: ClassVar[str] = "compact"
@@ -57,8 +57,8 @@ class Refine(Component):
             sentence or left out. Default: all passages, in as many calls as the model's context asks for.
         temperature: 0 (the default) always takes the likeliest word.
         seed: Makes answers with a temperature repeatable where the model offers it. Default 0.
-        citations: Whether answers name the sources of what they say, as `[1]`. Where the model names none, the source
-            that holds most of the answer's words is named, if it holds at least 6 of 10. Default true.
+        citations: Whether answers cite their sources, as `[1]`. If the model cites none, the source with the most of
+            the answer's words is cited, if it has at least 6 of 10. Default true.
     """
 
     _name: ClassVar[str] = "refine"
@@ -88,8 +88,8 @@ class TreeSummarize(Component):
             sentence or left out. Default: all passages, in as many calls as the model's context asks for.
         temperature: 0 (the default) always takes the likeliest word.
         seed: Makes answers with a temperature repeatable where the model offers it. Default 0.
-        citations: Whether answers name the sources of what they say, as `[1]`. Where the model names none, the source
-            that holds most of the answer's words is named, if it holds at least 6 of 10. Default true.
+        citations: Whether answers cite their sources, as `[1]`. If the model cites none, the source with the most of
+            the answer's words is cited, if it has at least 6 of 10. Default true.
     """
 
     _name: ClassVar[str] = "tree_summarize"
@@ -115,8 +115,8 @@ class Settings(Part):
             sentence or left out. Default: all passages, in as many calls as the model's context asks for.
         temperature: 0 (the default) always takes the likeliest word.
         seed: Makes answers with a temperature repeatable where the model offers it. Default 0.
-        citations: Whether answers name the sources of what they say, as `[1]`. Where the model names none, the source
-            that holds most of the answer's words is named, if it holds at least 6 of 10. Default true.
+        citations: Whether answers cite their sources, as `[1]`. If the model cites none, the source with the most of
+            the answer's words is cited, if it has at least 6 of 10. Default true.
     """
 
     model: str
@@ -197,7 +197,7 @@ class Reflection(Component):
         context_tokens: The most tokens of passages that are used for one answer. Default: all passages.
         temperature: 0 (the default) always takes the likeliest word.
         seed: Makes answers with a temperature repeatable where the model offers it. Default 0.
-        citations: Whether answers name the sources of what they say, as `[1]`. Default true.
+        citations: Whether answers cite their sources, as `[1]`. Default true.
     """
 
     _name: ClassVar[str] = "reflection"

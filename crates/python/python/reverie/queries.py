@@ -47,8 +47,8 @@ class SelfQuery(Component):
 
     Args:
         model: The name of the chat model.
-        fields: The fields that a filter may look at, with what they hold: `"text"`, `"number"`, `"boolean"`, or the
-            list of their texts.
+        fields: The fields that a filter may use, each with its type (`"text"`, `"number"`, `"boolean"`) or with the
+            list of its texts.
         max_tokens: The longest reply, in tokens. Default 128.
         temperature: 0 (the default) always takes the likeliest word.
         seed: Makes replies with a temperature repeatable where the model offers it. Default 0.
@@ -130,8 +130,8 @@ class Query2doc(Component):
 
     Args:
         model: The name of the chat model.
-        repeats: How often the question stands before the passage where words are searched: the more, the less the
-            passage's words count. Default 5.
+        repeats: How often the question is repeated before the passage when words are searched. With more, the passage's
+            words count less. Default 5.
         temperature: 0 (the default) always takes the likeliest word.
         seed: Makes a passage with a temperature repeatable where the model offers it. Default 0.
         max_tokens: The longest passage, in tokens; a longer one is not used. Default 256.

@@ -198,9 +198,9 @@ pub(super) const fn not_set() -> u32 {
     u32::MAX
 }
 
-/// Reads and writes the settings of a chunker, in which an overlap that is not
-/// set follows the size: it is a fifth of it, at most the default overlap. Settings
-/// hold the computed overlap, so it is part of keys and of what is shown.
+/// Implements reading and writing of a chunker's settings. An overlap that is not
+/// set becomes a fifth of the size, at most the default overlap. This number is
+/// then part of the settings, so keys and leaderboards contain it.
 /// The derives of `Config` are those of `#[serde(remote = "Self")]`.
 macro_rules! overlap_follows_size {
     ($size:expr) => {

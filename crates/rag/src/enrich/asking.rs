@@ -39,10 +39,10 @@ pub(super) fn calls_per_chunk(model: &str, item: Item, more: u64, completion: u3
     }]
 }
 
-/// Does the first of these, and then the others side by side: what their
+/// Does the first of these, and then the others at the same time: what their
 /// prompts share is computed, or cached by a provider, before they need it.
-/// `turn`, the right to use the model's memory of prompts, is given back when one
-/// call is left, so that this call runs beside the next caller's first.
+/// `turn` is the right to use the model's memory of prompts. It is released when
+/// one call is left: that call and the first one of the next caller overlap.
 pub(super) async fn first_then_all<T, F: Future<Output = T>>(
     turn: Option<OwnedSemaphorePermit>,
     work: Vec<F>,

@@ -68,7 +68,7 @@ settings! {
         pub temperature: f32 = 0.0,
         /// Makes answers with a temperature repeatable where the model offers it. Default 0.
         pub seed: u64 = 0,
-        /// Whether answers name the sources of what they say, as `[1]`. Default true.
+        /// Whether answers cite their sources, as `[1]`. Default true.
         pub citations: bool = true,
     }
 }

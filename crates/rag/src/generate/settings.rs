@@ -46,9 +46,9 @@ settings! {
         /// Makes answers with a temperature repeatable where the model offers it.
         /// Default 0.
         pub seed: u64 = 0,
-        /// Whether answers name the sources of what they say, as `[1]`. Where the
-        /// model names none, the source that holds most of the answer's words is
-        /// named, if it holds at least 6 of 10. Default true.
+        /// Whether answers cite their sources, as `[1]`. If the model cites none,
+        /// the source with the most of the answer's words is cited, if it has at
+        /// least 6 of 10. Default true.
         pub citations: bool = true,
     }
 }

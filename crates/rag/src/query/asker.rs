@@ -144,7 +144,7 @@ impl From<Error> for EarlyEnd {
 }
 
 impl EarlyEnd {
-    /// Why the step keeps what was found so far. Fails if the run is ending, or
+    /// The reason why the step ends with the passages found so far. Fails if the run is ending, or
     /// something other than a model failed.
     pub(crate) fn fallback(self) -> Result<Fallback, Error> {
         match self {

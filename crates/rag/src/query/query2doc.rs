@@ -35,8 +35,8 @@ settings! {
     pub struct Config {
         /// The name of the chat model.
         pub model: String = String::new(),
-        /// How often the question stands before the passage where words are
-        /// searched: the more, the less the passage's words count. Default 5.
+        /// How often the question is repeated before the passage when words are
+        /// searched. With more, the passage's words count less. Default 5.
         pub repeats: usize = 5,
         /// 0 (the default) always takes the likeliest word.
         pub temperature: f32 = 0.0,

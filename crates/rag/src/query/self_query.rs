@@ -35,8 +35,8 @@ settings! {
     pub struct Config {
         /// The name of the chat model.
         pub model: String = String::new(),
-        /// The fields that a filter may look at, with what they hold: `"text"`,
-        /// `"number"`, `"boolean"`, or the list of their texts.
+        /// The fields that a filter may use, each with its type (`"text"`,
+        /// `"number"`, `"boolean"`) or with the list of its texts.
         #[schemars(with = "Option<BTreeMap<String, Value>>", extend("default" = null))]
         pub fields: BTreeMap<String, FieldValues> = BTreeMap::new(),
         /// The longest reply, in tokens. Default 128.

@@ -1,4 +1,4 @@
-//! Each remark in words: when it is made, of what it speaks, and its numbers.
+//! Each remark of a leaderboard: when there is one, what it is about, and its numbers.
 
 use super::*;
 use crate::{

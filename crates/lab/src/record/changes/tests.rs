@@ -113,10 +113,10 @@ fn each_part_of_a_question_that_is_asked_or_expected_counts() {
         assert_eq!(what_differs(&before, &after), expected, "{case}");
         assert_eq!(what_differs(&after, &before), expected, "{case}, the other way round");
     }
-    // Of several changes the first is told.
+    // Of several changes, the first is reported.
     let other = Question { question: "Who?".to_owned(), reference: None, ..before.clone() };
     assert_eq!(what_differs(&before, &other), Some("its text"));
-    // More evidence differs, wherever it stands.
+    // A further piece of evidence is a change.
     let mut more = before.clone();
     more.evidence.push(quote("d.txt", "moreover"));
     assert_eq!(what_differs(&before, &more), Some("its evidence"));
