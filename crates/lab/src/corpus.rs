@@ -59,7 +59,7 @@ pub(crate) struct CorpusFiles {
     pub(crate) rejected: Vec<Rejected>,
     /// What could not be read or listed now.
     pub(crate) unread: Vec<Unread>,
-    /// The files of `unread`.
+    /// The files that were listed and could not be read; `unread` says why.
     pub(crate) absent: Vec<SourceFile>,
 }
 

@@ -1,5 +1,6 @@
-//! A trial in several processes: each opens one part of it and asks the others
-//! for the rest, so that every part has machines and replicas of its own.
+//! A trial in several processes, which messages and the documentation call a
+//! graph: each process opens one part of the trial and asks the others for the
+//! rest, so that every part has machines and replicas of its own.
 //!
 //! | part | holds | asks |
 //! |---|---|---|

@@ -133,7 +133,8 @@ impl Progress {
         *self.traffic.lock().unwrap_or_else(PoisonError::into_inner) = traffic::TrafficCounts::of(client.clone());
     }
 
-    /// Records that a tracker is behind, and why, or that it no longer is.
+    /// Records that a tracker is behind, and why, or that it no longer is. A
+    /// stage that waits for a worker of a cluster counts as one, too.
     pub fn set_behind(&self, tracker: &str, reason: Option<String>) {
         let mut behind = self.behind.lock().unwrap_or_else(PoisonError::into_inner);
         match reason {
@@ -155,7 +156,7 @@ impl Progress {
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The trackers that are behind, and why.
+    /// The trackers that are behind, and the stages without a worker, and why.
     pub fn trackers_behind(&self) -> BTreeMap<String, String> {
         self.behind.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -58,7 +58,7 @@ pub struct Scoring {
     /// The file's name.
     file: String,
     rows: Vec<AnsweredRow>,
-    /// Whether places in the rows were checked against documents.
+    /// Whether the places of passages and evidence were checked against documents.
     places_are_checked: bool,
     control: Control,
     deadline: Option<Duration>,
@@ -69,7 +69,8 @@ pub struct Scoring {
 impl Scoring {
     /// Reads a file of answers (CSV, TSV, JSONL or Parquet) and checks
     /// everything that can be checked before money is spent. `documents` are
-    /// those that places in the file refer to, none where they are not known.
+    /// those that passages and evidence of the file come from, none where they
+    /// are not known.
     ///
     /// # Errors
     /// [`Error::Refused`] with all mistakes, those of the file with their lines.
@@ -88,7 +89,7 @@ impl Scoring {
 
     /// The same for answers that a program holds, with the columns of a file.
     /// `name` is what its rows are called in messages; `documents` are those
-    /// that places in them refer to, none where they are not known.
+    /// that passages and evidence come from, none where they are not known.
     ///
     /// # Errors
     /// [`Error::Refused`] with all mistakes, those of rows with their numbers.
@@ -300,7 +301,7 @@ impl Scoring {
         judges.map(|judge| JudgeResult { judge: judge.clone(), record: record(judge) }).collect()
     }
 
-    /// The metrics whose scores depend on places that were not checked against documents.
+    /// The metrics whose scores depend on places of passages and evidence that were not checked against documents.
     fn unchecked_places(&self, metrics: &[MetricScores]) -> Vec<String> {
         let mut passages = self.rows.iter().flat_map(|row| row.passages.iter().flatten());
         if self.places_are_checked || passages.all(|passage| passage.span.is_empty()) {

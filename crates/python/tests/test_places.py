@@ -127,7 +127,7 @@ def test_a_note_names_the_function_that_finds_places_until_the_evidence_has_them
     questions = reverie.golden.anchor(DOCUMENTS, [{**row, "evidence": evidence}]).questions
     placed = score(questions.to_arrow()["evidence"].to_pylist()[0])
     assert (placed["ndcg"], placed["recall"], placed["token_f1"]) == ([1.0], [1.0], [1.0])
-    notes = ["`ndcg`, `recall`: the places were not checked, and a place in a wrong unit gives a wrong score: give the documents"]
+    notes = ["`ndcg`, `recall`: the places were not checked, and a place in characters instead of bytes gives a wrong score: give the documents"]
     assert placed.data["notes"] == notes and "anchor" not in repr(placed) + placed._repr_html_()
     checked = reverie.evaluate(
         [{**row, "evidence": questions.to_arrow()["evidence"].to_pylist()[0]}], ["ndcg"], documents=DOCUMENTS, progress=False

@@ -261,8 +261,8 @@ fn batches(bytes: Bytes) -> Result<impl Iterator<Item = Result<RecordBatch, Erro
     }))
 }
 
-/// The field of a table as it is read. All types of columns are listed here: of others, a few bytes may unpack to a row
-/// that fills the memory.
+/// The field of a table as it is read. Only the types that tables have are allowed: a few bytes of another type may
+/// unpack to a row that fills the memory.
 fn view_of(field: &Field) -> Result<Field, Error> {
     use DataType::{Boolean, FixedSizeList, Float32, Float64, UInt8, UInt32, UInt64, Utf8, Utf8View};
     match field.data_type() {

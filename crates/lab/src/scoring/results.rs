@@ -29,8 +29,8 @@ pub struct MetricScores {
 /// One row's scores.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RowScores {
-    /// Its line in the file, from 1; in a Parquet file its row. The number of a
-    /// program's row, from 0.
+    /// Its line in the file, from 1; in a Parquet file its row. If a program
+    /// passed the rows, its number, from 0.
     pub line: usize,
     /// The question's id.
     pub id: String,
@@ -65,7 +65,8 @@ pub struct ScoreResults {
     /// Entries of the journal that were damaged, so that their calls were
     /// made again.
     pub damaged_entries: u64,
-    /// The metrics that compared places that were not checked against documents.
+    /// The metrics that compared places of passages and evidence that were not
+    /// checked against documents.
     pub unchecked_places: Vec<String>,
 }
 
@@ -110,7 +111,8 @@ impl ScoreResults {
         if !self.unchecked_places.is_empty() {
             let metrics: Vec<String> = self.unchecked_places.iter().map(|metric| format!("`{metric}`")).collect();
             notes.push(format!(
-                "{}: the places were not checked, and a place in a wrong unit gives a wrong score: give the documents",
+                "{}: the places were not checked, and a place in characters instead of bytes gives a wrong score: \
+                 give the documents",
                 metrics.join(", ")
             ));
         }

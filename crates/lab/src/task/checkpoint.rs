@@ -56,8 +56,8 @@ pub(crate) async fn embed(
 ) -> Result<EmbeddedTexts, Error> {
     let (per_call, is_split) = match (embedder.identity().place(), embedder.batch_size()) {
         (ModelPlace::Here, _) => (TEXTS_PER_CALL, false),
-        // The calls keep the size that they had before there were parts, so that their
-        // answers are found in the journal.
+        // The calls have the size that versions without parts gave them, so that answers of
+        // those versions are found in the journal.
         (ModelPlace::Remote, size) if size > 0 && TEXTS_PER_SPLIT_CALL.is_multiple_of(size) => (size, true),
         (ModelPlace::Remote, _) => (TEXTS_PER_SPLIT_CALL, true),
     };

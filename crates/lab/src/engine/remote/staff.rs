@@ -106,9 +106,10 @@ impl SharedDriver {
         }
     }
 
-    /// The CPUs of a node that its worker takes. If the node has several, one
-    /// is left to others, such as the tasks of Ray Data, and as many as the
-    /// largest stage needs. If that is the whole node, its worker takes none.
+    /// The CPUs of a node that its worker reserves. It leaves as many as the
+    /// largest stage needs, at least one, to others, such as the tasks of Ray
+    /// Data. A node without more CPUs than that reserves none, or half if no
+    /// stage has settings.
     fn worker_cpus(&self, node: &ClusterNode) -> f64 {
         let wanted = self.stages().map(|(_, stage)| stage.cpus).fold(1.0, f64::max);
         if node.cpus > wanted {

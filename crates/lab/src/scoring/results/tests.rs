@@ -86,8 +86,8 @@ fn what_is_missing_is_told_by_its_reason_in_a_fixed_order() {
             "PARTIAL: the budget was reached",
             "3 scores were not asked for, because of the budget: score again to go on",
             "3 scores are missing because a model failed: score again to ask for them",
-            "`recall`, `ndcg`: the places were not checked, and a place in a wrong unit gives a wrong score: give the \
-             documents",
+            "`recall`, `ndcg`: the places were not checked, and a place in characters instead of bytes gives a wrong \
+             score: give the documents",
             "2 scores are missing because a function of your own failed",
             "1 entries of the journal were damaged, and their calls made again",
         ]

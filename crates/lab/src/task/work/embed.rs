@@ -24,7 +24,7 @@ impl DoWork for EmbedWork {
     }
 }
 
-/// The texts that are searched for the searchable chunks of a shard.
+/// A text for each searchable chunk of a shard: its own, or what an enricher wrote in its place.
 pub(super) async fn searchable(
     cx: &TaskContext<'_>,
     chunks: TaskId,
