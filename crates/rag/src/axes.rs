@@ -214,7 +214,7 @@ macro_rules! stages {
             /// The stages between retrieval and answer that do something, in
             /// their order.
             pub fn passage_stages(&self) -> Vec<(Axis, &dyn PassageStage)> {
-                let all = [$( (Axis::$Axis, $crate::axes::Field::chosen(&self.$axis).and_then(AxisValue::passages)) ),+];
+                let all = [$( (Axis::$Axis, $crate::axes::Field::chosen(&self.$axis).and_then(AxisValue::as_passage_stage)) ),+];
                 let present = all.into_iter().filter_map(|(axis, stage)| Some((axis, stage?)));
                 present.filter(|(_, stage)| !stage.is_nothing()).collect()
             }

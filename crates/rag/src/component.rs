@@ -173,7 +173,7 @@ pub trait Component: Send + Sync {
     }
 
     /// Whether it rewrites the question so that it stands alone: later stages
-    /// are asked the new one.
+    /// get the rewritten question.
     fn rewrites_question(&self) -> bool {
         self.parts().into_iter().any(|part| part.rewrites_question())
     }

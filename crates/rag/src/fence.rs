@@ -83,19 +83,19 @@ pub fn beginning<'a>(text: &'a str, limit: usize, count: &dyn Fn(&str) -> usize)
 pub fn draft(text: &str) -> String {
     // Its citations are wanted, so its brackets stay.
     let text = text.replace('<', "‹");
-    let text = without(&text, &DRAFT_MARKS);
+    let text = replace_marks(&text, &DRAFT_MARKS);
     format!("<draft>\n{}\n</draft>\n", text.trim())
 }
 
 /// A text without anything that could end a fence, start another speaker's
 /// turn or pass for a citation. Brackets are replaced by ones that look alike.
 pub fn neutral(text: &str) -> Cow<'_, str> {
-    without(text, &SOURCE_MARKS)
+    replace_marks(text, &SOURCE_MARKS)
 }
 
 /// A text in which the brackets of everything that a pattern of [`marks`] finds
 /// are replaced by ones that look alike.
-pub fn without<'a>(text: &'a str, marks: &Regex) -> Cow<'a, str> {
+pub fn replace_marks<'a>(text: &'a str, marks: &Regex) -> Cow<'a, str> {
     marks.replace_all(text, |found: &Captures<'_>| {
         found[0].replace('<', "‹").replace('>', "›").replace('[', "(").replace(']', ")")
     })
@@ -103,7 +103,7 @@ pub fn without<'a>(text: &'a str, marks: &Regex) -> Cow<'a, str> {
 
 /// Fences a question that the model works on instead of answering it.
 pub fn question(text: &str) -> String {
-    format!("<question>\n{}\n</question>\n", without(text.trim(), &CONVERSATION_MARKS))
+    format!("<question>\n{}\n</question>\n", replace_marks(text.trim(), &CONVERSATION_MARKS))
 }
 
 /// Fences the messages before a question, oldest first; empty if there are none.
@@ -120,7 +120,7 @@ fn message(message: &Message) -> String {
         Role::User => "user",
         Role::Assistant => "assistant",
     };
-    let text = without(message.content.trim(), &CONVERSATION_MARKS);
+    let text = replace_marks(message.content.trim(), &CONVERSATION_MARKS);
     format!("<message from=\"{speaker}\">\n{text}\n</message>\n")
 }
 

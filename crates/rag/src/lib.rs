@@ -33,7 +33,7 @@ axes::stages! {
     Enrich enrich: enrich::EnrichConfig, in enrich, Chunks => Chunks;
     /// The model that makes vectors, by its name in the experiment.
     Embedder embedder: Option<embed::EmbedderName>, in embed, Chunks => Vectors;
-    /// What is searched: the question as it was asked, or what a model makes of it.
+    /// What is searched for: the question as it was asked, or what a model makes of it.
     Query query: query::QueryConfig, in query, Questions => Queries;
     /// How chunks are found.
     Retriever retriever: retrieve::RetrieverConfig, in retrieve, Queries => Passages;

@@ -89,7 +89,8 @@ pub trait AxisValue:
     /// with its default settings.
     const HAS_SETTINGS: bool = true;
 
-    /// The value if the file does not list the axis; none if the axis must be listed.
+    /// The value if the file does not list the axis; none if the axis must be
+    /// listed, or a pipeline may have no value on it.
     fn unlisted() -> Option<Self> {
         None
     }
@@ -100,7 +101,7 @@ pub trait AxisValue:
     }
 
     /// The same value as a stage between retrieval and answer, if it is one.
-    fn passages(&self) -> Option<&dyn PassageStage> {
+    fn as_passage_stage(&self) -> Option<&dyn PassageStage> {
         None
     }
 }

@@ -15,7 +15,7 @@ use std::{
 #[derive(Debug, Default)]
 pub struct ChunkTable {
     chunks: Vec<Chunk>,
-    /// Rows of the searchable chunks, in order: row `i` of an index is `searchable[i]`.
+    /// Rows of the searchable chunks, in order: entry `i` of an index is row `searchable[i]`.
     searchable: Vec<u32>,
     /// For each row, the row of chunk 0 of the same document.
     first: Vec<u32>,
@@ -56,7 +56,7 @@ impl ChunkTable {
     ///
     /// # Errors
     /// [`Error::Failed`] if the numbers of a document's chunks are not 0, 1, 2, …, if a chunk names one that is not there,
-    /// or if its parent, its predecessor and its successor are not in this order around it.
+    /// if its parent or predecessor does not come before it, or its successor does not come after it.
     pub fn checked(chunks: Vec<Chunk>) -> Result<Self, Error> {
         for of_document in chunks.chunk_by(|a, b| a.document == b.document && b.number != 0) {
             for (number, chunk) in (0u32..).zip(of_document) {

@@ -5,7 +5,7 @@
 //! found leaves decide which. Every level is cut like `sentence`; only the
 //! smallest chunks are searchable.
 //! Source: LlamaIndex 0.14 `HierarchicalNodeParser` and `AutoMergingRetriever`,
-//! with its ways: gaps are filled only between hits that stand next to each
+//! and how they work: gaps are filled only between hits that stand next to each
 //! other in the list, and a parent's score is the mean of its children's.
 //! A chunk that ends up in the list twice is kept once, with its best score. A
 //! filled-in chunk that was never retrieved names its own row.

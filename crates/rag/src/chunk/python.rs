@@ -80,7 +80,7 @@ struct PartError {
 /// Where the parts are, in bytes.
 fn spans(text: &str, parts: &Value) -> Result<Vec<Span>, PartError> {
     let wrong = |index: usize, problem: &'static str| PartError { index, problem };
-    let parts = parts.as_array().ok_or_else(|| wrong(0, "is not there, since this is no list"))?;
+    let parts = parts.as_array().ok_or_else(|| wrong(0, "is missing, because the function returned no list"))?;
     // Where each character starts, for parts that are pairs of positions.
     let mut starts: Option<Vec<usize>> = None;
     let mut spans: Vec<Span> = Vec::with_capacity(parts.len());

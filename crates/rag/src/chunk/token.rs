@@ -1,4 +1,4 @@
-//! `token`: chunks of an even number of tokens, cut between words.
+//! `token`: chunks of about the same number of tokens, cut between words.
 //!
 //! Pays no heed to sentences, so chunks are fuller than those of `sentence`;
 //! for text without sentences (tables, logs, lists of names).

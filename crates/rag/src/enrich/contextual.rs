@@ -3,7 +3,7 @@
 //!
 //! It pays where chunks speak of "the company" or "this option" and the names
 //! stand elsewhere; Anthropic saw a third fewer failures at 20 hits with
-//! vectors, and half with words as well. It does not pay where chunks carry
+//! vectors, and half as many if words are searched as well. It does not pay where chunks carry
 //! their names, and it is the most expensive enricher: one call for each chunk.
 //! The document stands first in the prompt, so that providers cache it, and a
 //! local model computes it once for all of its chunks.

@@ -23,7 +23,7 @@
 //! Cost: the document's tokens are embedded once, and those that two windows
 //! share twice; no call to a chat model. But a token in a window of 8,192 looks
 //! at as many others, so that embedding takes several times as long as of small
-//! chunks, and 3 GB of memory for twelve heads of attention, in each session;
+//! chunks, and 3 GB of memory for twelve heads of attention, in each ONNX session;
 //! the model's `max_tokens` makes the window shorter. A document is the smallest
 //! part that an interrupted run continues with.
 //!

@@ -19,15 +19,15 @@
 //! best first), `documents` (their paths). It returns a text, or messages as
 //! `{"role": …, "content": …}` with the roles `system`, `user` and
 //! `assistant`, the last of them of the user. Passages are not cut: what is
-//! longer than the model's context is an error. What the function raises, or a
-//! call that takes too long, is no answer, with the reason.
+//! longer than the model's context is an error. If the function raises an
+//! exception or takes too long, the question has no answer; the reason is kept.
 //!
 //! The answer is what the model says, without white space around it. A number
 //! in brackets in it cites the passage of that number, from 1, and an answer
 //! that names none gets the number of the passage that it is from; where an
 //! answer must have a form of its own, such as JSON, `citations = false`
-//! leaves it as it is. One that says nothing becomes that the sources do not
-//! answer the question.
+//! leaves it as it is. An empty answer becomes the sentence that the sources do
+//! not answer the question.
 
 use super::{
     Answer, Generator, NO_ANSWER, OnText, PromptSettings,
@@ -54,7 +54,7 @@ function_settings! {
     /// The function. Default `write`.
     function = "write";
     after timeout_seconds {
-        /// Those of every generator, but `prompt` and `context_tokens`.
+        /// The settings of every generator, except `prompt` and `context_tokens`.
         pub settings: Settings = Settings::default(),
     }
 }

@@ -50,7 +50,7 @@ impl Generator for Refine {
 }
 
 /// Answers from the first pack of sources and refines with the others. Without
-/// any pack there is no call and no answer.
+/// any pack there is no call, and the answer is `NO_ANSWER`.
 pub(super) async fn answer(
     asker: &AnswerModel,
     task: &PromptTask<'_>,

@@ -262,8 +262,8 @@ impl DenseIndex {
         Some(self.best_of(&candidates, query, k, 256))
     }
 
-    /// The best of some entries by their exact rows, `task` of which make a task.
-    fn best_of(&self, entries: &[u32], query: &[f32], k: usize, task: usize) -> Vec<(u32, f32)> {
+    /// The best of some entries by their exact rows, in tasks of `task_entries`.
+    fn best_of(&self, entries: &[u32], query: &[f32], k: usize, task_entries: usize) -> Vec<(u32, f32)> {
         let columns = self.header.columns();
         let ahead = (kernel::AHEAD / (columns * size_of::<f32>()).max(1)).max(1);
         let push = |mut top: Top, at: usize| {
@@ -273,8 +273,8 @@ impl DenseIndex {
             top.push(entries[at], self.score(entries[at], query));
             top
         };
-        let tasks = (0..entries.len()).step_by(task);
-        let score = |top: Top, first: usize| (first..entries.len().min(first + task)).fold(top, push);
+        let tasks = (0..entries.len()).step_by(task_entries);
+        let score = |top: Top, first: usize| (first..entries.len().min(first + task_entries)).fold(top, push);
         share(tasks, || Top::new(k), score, Top::merge).into_sorted()
     }
 

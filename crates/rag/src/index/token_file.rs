@@ -153,8 +153,8 @@ pub struct TokenWriter {
 }
 
 impl TokenWriter {
-    /// Begins a file. The file is a token index once it is finished; a caller
-    /// that wants it to appear complete gives it its name then.
+    /// Begins a file. It is incomplete until [`finish`](Self::finish): create it
+    /// under another name, and rename it then.
     ///
     /// # Errors
     /// If it cannot be created.

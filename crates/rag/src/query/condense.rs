@@ -5,7 +5,7 @@
 //! question without history is searched as it was asked, without a call, so it
 //! makes no difference to golden questions that stand alone. Where there is
 //! history it asks the model once. `join` does the same without a model. Later
-//! stages are asked the new question too. Source: LlamaIndex's
+//! stages get the new question too. Source: LlamaIndex's
 //! CondensePlusContextChatEngine; Vakulenko et al., Question Rewriting for
 //! Conversational Question Answering, 2020.
 

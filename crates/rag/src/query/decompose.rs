@@ -5,7 +5,7 @@
 //! "Which of the two mills is older?" becomes one question for each mill. It
 //! does not pay for questions of one fact; the model is asked to leave those
 //! as they are, which costs the call all the same. Parts that need each
-//! other's answers stay unanswered: nothing is searched twice in a row. It
+//! other's answers stay unanswered: no search uses the result of another. It
 //! asks the model once.
 //! Source: Ferreira et al., Visconde: Multi-document QA with GPT-3 and Neural
 //! Reranking, 2022.

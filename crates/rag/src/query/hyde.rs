@@ -8,7 +8,7 @@
 //! passages then lead astray), or with `bm25` alone, which compares no
 //! vectors: the words that are searched are the question's. It asks the model
 //! `n` times for each question; `n = 1` is the cheap variant, and often
-//! nearly as good. Passages that do not come are told, and the others used.
+//! nearly as good. Passages that fail are reported, and the others used.
 //! Source: Gao et al., Precise Zero-Shot Dense Retrieval without Relevance
 //! Labels, 2022 (`n`, temperature and length are those of its code,
 //! `texttron/hyde`).

@@ -1,6 +1,6 @@
 //! `query2doc`: a chat model writes one passage that would answer the
-//! question; words are searched with the question several times and the
-//! passage, meaning with both as one text.
+//! question; the search by words gets the question several times and the
+//! passage, the search by vectors gets both as one text.
 //!
 //! It pays most with `bm25` and `hybrid`: the passage brings words that the
 //! documents use and the question lacks, and the repeated question keeps its

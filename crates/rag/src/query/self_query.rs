@@ -8,8 +8,8 @@
 //! ```
 //!
 //! It pays where questions name what metadata holds: a year, an author, a
-//! product. A wrong filter hides the answer, so it costs where questions seldom
-//! do. The filter is held to a JSON Schema of the named fields. A reply that
+//! product. A wrong filter hides the answer, so it harms where questions seldom
+//! name any. The filter is held to a JSON Schema of the named fields. A reply that
 //! cannot be used leaves the question without a filter, and the result says so.
 //! Source: LangChain's self-querying retriever.
 

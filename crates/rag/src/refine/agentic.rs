@@ -15,7 +15,7 @@
 //! mills is older?") and a capable model. It does not pay for questions of one
 //! fact, or with a model of half a billion parameters. The bounds are fixed before
 //! the first call: `1 + tasks` calls and `2 x tasks` searches for a question. What
-//! was searched is told with each question. A model that fails leaves what was
+//! was searched is shown with each question. A model that fails leaves what was
 //! found until then.
 //! Source: the agentic retrieval of NVIDIA's RAG blueprint; Press et al.,
 //! Measuring and Narrowing the Compositionality Gap (self-ask), 2022 (arXiv

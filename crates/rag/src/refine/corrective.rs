@@ -13,7 +13,7 @@
 //! a billion parameters, whose grades are close to chance, or where retrieval
 //! nearly always finds the answer: then every question pays a call for nothing.
 //! It makes one call for each question, and two more and a search for each round.
-//! What was searched for is told with each question. A model that fails, or
+//! What was searched for is shown with each question. A model that fails, or
 //! grades in a form that cannot be read, leaves what was found until then.
 //! Source: Yan et al., Corrective Retrieval Augmented Generation, 2024 (arXiv
 //! 2401.15884), and the reflection on context in NVIDIA's RAG blueprint.

@@ -183,7 +183,7 @@ impl AxisValue for RefineConfig {
     fn unlisted() -> Option<Self> {
         RefinerConfig::nothing().map(|step| vec![step].into())
     }
-    fn passages(&self) -> Option<&dyn PassageStage> {
+    fn as_passage_stage(&self) -> Option<&dyn PassageStage> {
         Some(self)
     }
 }

@@ -1,5 +1,5 @@
 //! `self_route`: a chat model says whether the passages answer the question; only
-//! where they do not, it is given the whole document, or the whole corpus.
+//! where they do not, the whole document, or the whole corpus, takes their place.
 //!
 //! Most questions then cost what retrieval costs, and the hard ones get the long
 //! context. It pays for corpora whose documents fit the window of a model that
@@ -7,8 +7,8 @@
 //! with a model of half a billion parameters, which says "answerable" of nearly
 //! everything. It makes one short call for each question. The paper takes the
 //! answer from the same call; here any generator follows, so that a question that
-//! the passages answer costs that call more. Which questions were sent on is told
-//! with them. A model that fails leaves the passages as they are.
+//! the passages answer costs that call more. A question
+//! that got more text shows it in its result. A model that fails leaves the passages as they are.
 //! Source: Li et al., Retrieval Augmented Generation or Long-Context LLMs?, 2024
 //! (arXiv 2407.16741).
 

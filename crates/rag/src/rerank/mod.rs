@@ -37,7 +37,7 @@ impl AxisValue for RerankerConfig {
     fn unlisted() -> Option<Self> {
         Self::nothing()
     }
-    fn passages(&self) -> Option<&dyn PassageStage> {
+    fn as_passage_stage(&self) -> Option<&dyn PassageStage> {
         Some(self)
     }
 }

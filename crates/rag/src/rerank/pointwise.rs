@@ -130,11 +130,11 @@ impl Pointwise {
         let count = |text: &str| self.chat.count_tokens(text);
         let asked = format!(
             "<Instruct>: {}\n<Query>: {}\n<Document>: ",
-            fence::without(self.config.instruction.trim(), &MARKS),
-            fence::without(question.trim(), &MARKS)
+            fence::replace_marks(self.config.instruction.trim(), &MARKS),
+            fence::replace_marks(question.trim(), &MARKS)
         );
         let spent = TEMPLATE_TOKENS + REPLY_TOKENS as usize + count(SYSTEM) + count(&asked);
-        let text = fence::without(text, &MARKS);
+        let text = fence::replace_marks(text, &MARKS);
         let text = fence::beginning(&text, self.chat.context_length().saturating_sub(spent), &count);
         let messages = vec![Message::system(SYSTEM), Message::user(asked + text)];
         let choices = YES_NO.map(str::to_owned).to_vec();

@@ -5,7 +5,7 @@
 //! copies of one passage. Each next hit is the candidate with the highest
 //! `lambda · cosine(question) − (1 − lambda) · highest cosine(chosen hits)`,
 //! which is also its score. A cosine below 0 to what was chosen counts as 0:
-//! nothing can be newer than unrelated, and scores fall from hit to hit.
+//! no hit is more novel than an unrelated one, and scores fall from hit to hit.
 //! Source: J. Carbonell and J. Goldstein, The Use of MMR, Diversity-Based
 //! Reranking for Reordering Documents and Producing Summaries, SIGIR 1998.
 //!

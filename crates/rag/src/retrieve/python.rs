@@ -20,7 +20,7 @@
 //! The function names what it wants: `questions`, `chunks` (a list of texts),
 //! `documents` (their paths). It returns a list for each question: numbers of
 //! chunks, from 0, best first; or pairs of number and score, of which the
-//! highest count. A chunk that it does not name is not found. What it raises,
+//! `top_k` highest are kept. A chunk that it does not name is not found. What it raises,
 //! or a call that takes too long, ends the task.
 
 use super::{Retriever, check_top_k, finds_top_k, sort};
