@@ -202,9 +202,9 @@ impl Check {
         let shown = |metric: &&str| !objective.contains(metric) && ours.contains_key(*metric);
         let mut metrics = Vec::new();
         for metric in objective.iter().copied().chain(theirs.keys().copied().filter(shown)) {
-            let is_judged = objective.contains(&metric);
+            let is_decisive = objective.contains(&metric);
             // Even a metric that is only shown must be the same on both sides.
-            if !is_judged && !is_same(metric) {
+            if !is_decisive && !is_same(metric) {
                 notes.push(format!("{metric} was measured otherwise for the bundle, and is not shown"));
                 continue;
             }
@@ -212,9 +212,9 @@ impl Check {
                 measured.get(metric).or(before.get(metric)).is_none_or(RecordedMetric::higher_is_better);
             let both =
                 PairedScores { theirs: theirs.get(metric), ours: ours.get(metric), pairs: &pairs, higher_is_better };
-            metrics.push((both.describe(metric, is_judged), both));
+            metrics.push((both.describe(metric, is_decisive), both));
         }
-        judge(&mut metrics, margin);
+        decide_outcomes(&mut metrics, margin);
         let metrics: Vec<CheckedMetric> = metrics.into_iter().map(|(metric, _)| metric).collect();
         let [promoted_side, run_side] = sides((bundle, promoted), (run, trial));
         let mut check = Self {
@@ -236,7 +236,7 @@ impl Check {
     }
 }
 
-/// The metrics that judge, and those of the run's objective by which the bundle
+/// The metrics that decide the verdict, and those of the run's objective by which the bundle
 /// has no scores.
 fn objective<'a>(bundle: &'a RunRecord, run: &'a RunRecord) -> (Vec<&'a str>, Vec<&'a str>) {
     let (before, now) = (&bundle.board().objective, &run.board().objective);
@@ -346,8 +346,8 @@ impl PairedScores<'_> {
         theirs.iter().zip(&ours).filter_map(|(a, b)| Some(sign * (b.value()? - a.value()?))).collect()
     }
 
-    /// What is known before all metrics are tested.
-    fn describe(&self, metric: &str, is_judged: bool) -> CheckedMetric {
+    /// What is known before the p-values are corrected.
+    fn describe(&self, metric: &str, is_decisive: bool) -> CheckedMetric {
         let (theirs, ours) = self.paired_scores();
         let paired = |of: fn((f64, f64)) -> f64| {
             let both = theirs.iter().zip(&ours).filter_map(|(a, b)| Some((a.value()?, b.value()?)));
@@ -355,10 +355,10 @@ impl PairedScores<'_> {
         };
         let found = Comparison::of(&ours, &theirs, self.range(), SEED);
         let is_enough = found.n_pairs > 0 && found.n_pairs as f64 >= ENOUGH * theirs.len() as f64;
-        let tested = is_judged && is_enough;
+        let tested = is_decisive && is_enough;
         CheckedMetric {
             metric: metric.to_owned(),
-            outcome: match (is_judged, is_enough) {
+            outcome: match (is_decisive, is_enough) {
                 (false, _) => MetricOutcome::Shown,
                 (true, true) => MetricOutcome::Passed,
                 (true, false) => MetricOutcome::Inconclusive,
@@ -380,7 +380,7 @@ impl PairedScores<'_> {
 }
 
 /// Completes what is known of the metrics: corrections, outcomes, sentences.
-fn judge(metrics: &mut [(CheckedMetric, PairedScores<'_>)], margin: f64) {
+fn decide_outcomes(metrics: &mut [(CheckedMetric, PairedScores<'_>)], margin: f64) {
     let p_values: Vec<Option<f64>> = metrics.iter().map(|(metric, _)| metric.p_value).collect();
     let tests = p_values.iter().flatten().count();
     // Holm's threshold for the smallest p-value, the strictest one.

@@ -125,7 +125,7 @@ pub struct AnchoredQuestions {
 }
 
 impl AnchoredQuestions {
-    /// Questions of which all evidence was found, some of it at a new place.
+    /// Questions of which all evidence has a place, some of it a new one.
     pub fn moved(&self) -> usize {
         let placed = |question: &&ChangedQuestion| question.after.evidence.iter().all(|item| item.span.is_some());
         self.difference.changed.iter().filter(placed).count()
@@ -173,8 +173,8 @@ pub struct Golden {
 
 impl Golden {
     /// Writes questions, manifest and rejections; each file is whole or not there. Returns the
-    /// paths. Existing questions, and a manifest of another origin, are replaced only if `replace`
-    /// is set.
+    /// paths. Existing questions, and a file in the manifest's place that is no manifest, are
+    /// replaced only if `replace` is set.
     ///
     /// # Errors
     /// If a file is there or cannot be written.

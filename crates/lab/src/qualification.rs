@@ -1,4 +1,4 @@
-//! Records how judges did on labelled cases, and decides which metrics may choose.
+//! Records how judges did on labelled cases, and decides which judged metrics may choose a winner.
 //!
 //! A record is kept in the store under the model's identity, because another
 //! revision or other settings make another judge; if the store is elsewhere,

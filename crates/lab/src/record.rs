@@ -53,7 +53,7 @@ pub struct RunProvenance {
     pub read_ms: i64,
     /// The trials, in the order of the grid.
     trials: Vec<FrozenTrial>,
-    /// The artifacts that the trials search, by the task ids used there.
+    /// The artifacts that `trials` search, by the task ids in their inputs.
     artifacts: BTreeMap<TaskId, String>,
     /// What the command line replaced in the experiment file; empty for a run
     /// of what the file says.
@@ -82,7 +82,7 @@ struct FrozenTrial {
     inputs: CorpusInputs,
 }
 
-/// The record of a run that had one trial.
+/// A run's record, cut to one of its trials.
 pub(crate) struct OneTrial {
     /// The content of [`RunFileName::Frozen`].
     pub(crate) frozen: Vec<u8>,

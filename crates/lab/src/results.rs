@@ -44,7 +44,7 @@ pub enum Winner {
     /// The best trial: it was compared with others, and all of them are worse.
     Trial(String),
     /// The first by the objective. No winner is named, since others may be as
-    /// good, or nothing else was asked everything.
+    /// good, or no other trial was asked all questions.
     Leads(String),
     /// Why not even the first trial can be named.
     Refused(String),
@@ -123,7 +123,7 @@ pub struct Results {
     pub function_errors: usize,
     /// Calls and tokens by model, of this run.
     pub spending: BTreeMap<String, Spending>,
-    /// The questions that a search asked, and why it stopped trials; none for a grid.
+    /// How many answers a search asked for, and why it stopped trials; none for a grid.
     #[serde(default)]
     pub search: Option<SearchResult>,
     /// The caps and the use of the budget, if the run had one.
@@ -151,7 +151,7 @@ impl Results {
     /// Reads a run's results.
     ///
     /// # Errors
-    /// If they are not there or of another version.
+    /// If they are not there or cannot be read.
     pub fn read(folder: &Path) -> Result<Self, Error> {
         let path = RunFileName::Results.within(folder);
         let bytes = std::fs::read(&path).map_err(|source| Error::file("read", &path, source))?;
@@ -169,7 +169,7 @@ impl Results {
         self.trials.iter().map(|trial| (trial.trial.id.clone(), scores(trial))).collect()
     }
 
-    /// Ranks the trials again, with the trials that a search stopped at the end.
+    /// Ranks the trials again; those that a search stopped come last.
     pub(crate) fn apply_search(&mut self, search: SearchResult) {
         for trial in &mut self.trials {
             trial.stopped = search.stops.get(&trial.trial.id).cloned();

@@ -90,7 +90,7 @@ fn documents_that_changed_are_told_and_the_run_answers_as_it_was() {
     assert_eq!(essence(&after), essence(&before));
     for line in [
         "2 documents were added and are not searched (run again): more.md, new.md",
-        "1 document was changed; what is searched is as of the run (run again): owls.txt",
+        "1 document was changed; the old text is still searched (run again): owls.txt",
         "1 document was removed and is still searched (run again): otters.md",
     ] {
         assert!(outcome.err.contains(line), "{line}: {}", outcome.err);

@@ -34,7 +34,8 @@ pub enum About {
     UntriedJudge,
     /// A task that failed.
     Failure,
-    /// Questions for which a component wrote no queries, or fewer.
+    /// Questions for which a component wrote no queries, or fewer; chunks that were not enriched;
+    /// texts that a model did not read to the end.
     Queries,
     /// Calls whose price is not known.
     Price,

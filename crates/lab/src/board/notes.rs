@@ -236,8 +236,8 @@ fn cut_texts(results: &Results) -> impl Iterator<Item = Note> {
     let text = |(used, texts): (&ModelUsage, &str)| {
         let (model, n) = (&used.model, count(used.cut_texts as usize));
         format!(
-            "{model} read only the beginning of {n} {texts}, which are longer than it reads: \
-             smaller chunks, or a model that reads more, take in all of them"
+            "{model} read only the beginning of {n} {texts}, which are longer than its input limit: \
+             use smaller chunks, or a model that reads more"
         )
     };
     let texts = move |found: &TrialResult| {

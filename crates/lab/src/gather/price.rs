@@ -147,7 +147,7 @@ async fn of_answers(
     Ok(Some(used))
 }
 
-/// The prices of the experiment's models, by their accounts. Where several models share an account,
+/// The prices of the experiment's models, by their ids in ledgers. Where several models share an id,
 /// the price is that of the model that the trial asks.
 fn prices(execution: &Execution, prepared: &PreparedRun, trial: &Trial) -> BTreeMap<String, (f64, f64)> {
     let own: BTreeSet<&str> = trial.models().collect();
@@ -174,37 +174,37 @@ fn unpriced(
     trial: &Trial,
 ) -> Vec<String> {
     let own: Vec<&str> = trial.models().collect();
-    let name = |account: &str, used: &ModelUsage| {
+    let name = |ledger_id: &str, used: &ModelUsage| {
         let identities = prepared.sources.identities.iter();
-        let names = identities.filter(|(_, identity)| ledger::ledger_id(identity) == account).map(|(name, _)| name);
-        // Several models of the experiment may share an account.
+        let names = identities.filter(|(_, identity)| ledger::ledger_id(identity) == ledger_id).map(|(name, _)| name);
+        // Several models of the experiment may share an id.
         let name = names.min_by_key(|name| !own.contains(&name.as_str()));
         name.unwrap_or(&used.model).clone()
     };
     let calls = used.questions.models().chain(used.index.models());
-    let without = calls.filter(|(account, used)| !has_price(account, used, prices));
-    without.map(|(account, used)| name(account, used)).collect::<BTreeSet<String>>().into_iter().collect()
+    let without = calls.filter(|(ledger_id, used)| !has_price(ledger_id, used, prices));
+    without.map(|(ledger_id, used)| name(ledger_id, used)).collect::<BTreeSet<String>>().into_iter().collect()
 }
 
 /// Whether it is known what the calls to one model cost.
-fn has_price(account: &str, used: &ModelUsage, prices: &BTreeMap<String, (f64, f64)>) -> bool {
-    prices.contains_key(account) || (used.calls, used.tokens()) == (0, 0)
+fn has_price(ledger_id: &str, used: &ModelUsage, prices: &BTreeMap<String, (f64, f64)>) -> bool {
+    prices.contains_key(ledger_id) || (used.calls, used.tokens()) == (0, 0)
 }
 
 /// The same usage at the present prices; that of models without a price keeps
 /// what it cost when the calls were made.
 fn at_present_prices(usage: &Ledger, prices: &BTreeMap<String, (f64, f64)>) -> Ledger {
     let mut priced = Ledger::default();
-    for (account, used) in usage.models() {
-        let cost_usd = prices.get(account).map_or(used.cost_usd, |&price| used.cost_at(price));
-        priced.add(account, &ModelUsage { cost_usd, ..used.clone() });
+    for (ledger_id, used) in usage.models() {
+        let cost_usd = prices.get(ledger_id).map_or(used.cost_usd, |&price| used.cost_at(price));
+        priced.add(ledger_id, &ModelUsage { cost_usd, ..used.clone() });
     }
     priced
 }
 
 /// The dollars of calls; none if a model among them has no price.
 fn cost(usage: &Ledger, prices: &BTreeMap<String, (f64, f64)>) -> Option<f64> {
-    let cost = |(account, used): (&str, &ModelUsage)| has_price(account, used, prices).then_some(used.cost_usd);
+    let cost = |(ledger_id, used): (&str, &ModelUsage)| has_price(ledger_id, used, prices).then_some(used.cost_usd);
     // The sum of nothing is -0.
     usage.models().map(cost).sum::<Option<f64>>().map(|cost| cost + 0.0)
 }

@@ -91,7 +91,7 @@ async fn documents_since(session: &Session, then: &[IndexedDocument], read_ms: i
     let verb = |paths: &[&str], rest: &str| format!("{} {rest}", if paths.len() == 1 { "was" } else { "were" });
     let is = |paths: &[&str]| if paths.len() == 1 { "is" } else { "are" };
     add_line(&added, &format!("{} and {} not searched (run again)", verb(&added, "added"), is(&added)));
-    add_line(&changed, &format!("{}; what is searched is as of the run (run again)", verb(&changed, "changed")));
+    add_line(&changed, &format!("{}; the old text is still searched (run again)", verb(&changed, "changed")));
     add_line(&removed, &format!("{} and {} still searched (run again)", verb(&removed, "removed"), is(&removed)));
     Ok(lines)
 }

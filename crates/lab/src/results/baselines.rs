@@ -5,7 +5,7 @@ use super::{MetricResult, Results, SEED, TrialResult, objective::to_unit_scale};
 use eval::{Missing, Score, statistics::Comparison};
 use rag::{Component, PipelineConfig};
 
-/// A way to answer that needs no retrieval, and its words.
+/// A way to answer that needs no retrieval, and how sentences name it.
 struct Baseline {
     is: fn(&PipelineConfig) -> bool,
     /// The question that it answers.

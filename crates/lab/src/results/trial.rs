@@ -88,7 +88,7 @@ pub struct TrialResult {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_enriched: Option<NotEnriched>,
     /// The probability that a trial as good as the best one falls behind as far
-    /// as this one did; the test includes that the best was chosen by the same
+    /// as this one did, corrected for having chosen the best by the same
     /// scores. For a tied trial: the probability of differences like those
     /// within the first group if all trials of the group were equal.
     pub p_value: Option<f64>,

@@ -222,7 +222,7 @@ async fn read_until_stopped(
             _ = &mut stopped => true,
         };
         pause = every;
-        // The first read learns what the log says already; the second one reads what is added.
+        // The first read learns what the log says already; the second one reads what the observer adds.
         let first = read(reader).await;
         let Some((again, _)) = first else { return };
         reader = again;

@@ -225,8 +225,8 @@ fn a_model_that_read_only_the_beginning_of_texts_is_told_for_chunks_and_for_ques
     cut(&mut results.trials[2], 1_200, 3);
     let text = |n: &str| {
         format!(
-            "small read only the beginning of {n}, which are longer than it reads: smaller chunks, or a model that reads \
-             more, take in all of them"
+            "small read only the beginning of {n}, which are longer than its input limit: use smaller chunks, or \
+             a model that reads more"
         )
     };
     let expected = [

@@ -222,7 +222,7 @@ async fn documents_are_told_that_were_added_changed_and_removed() {
         changed_since(&session, &record).await,
         [
             "1 document was added and is not searched (run again): new.txt",
-            "2 documents were changed; what is searched is as of the run (run again): a.txt, b.txt",
+            "2 documents were changed; the old text is still searched (run again): a.txt, b.txt",
             "1 document was removed and is still searched (run again): c.txt",
         ]
     );

@@ -1,5 +1,5 @@
 //! The files that an MLflow run keeps: the report, the golden questions, the
-//! experiment, and tables of questions for MLflow's pages and for others.
+//! experiment, and tables of questions for MLflow's pages and other programs.
 
 use crate::{
     board::{Board, BoardRow, ColumnKind},
