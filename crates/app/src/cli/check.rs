@@ -24,8 +24,8 @@ FAIL (exit code 6) if the trial is worse by a metric of the objective: a one-sid
 sign-flip test at 5 %, corrected by Holm for the number of metrics, and a mean loss
 beyond the margin. INCONCLUSIVE (exit code 3) if fewer than 90 % of the questions have
 both scores, or if the mean loss is beyond the margin and too few questions differ to
-prove it. PASS (exit code 0) otherwise; the smallest loss that so many questions would have
-shown is named, because a pass on few questions proves little.
+prove it. PASS (exit code 0) otherwise; it names the smallest loss that this number of
+questions can show, because a pass on few questions proves little.
 
 The objective is that of the bundle: an experiment file that was changed cannot take a
 metric out. A question whose text or evidence was changed, and a metric that is
@@ -62,7 +62,8 @@ pub async fn run(cx: &CommandContext, arguments: CheckArguments) -> Result<u8, C
     let trials = record.board().rows.len();
     if arguments.trial.is_none() && trials > 1 {
         check.notes.push(format!(
-            "{} was chosen from {trials} trials by these questions, which flatters it; --trial names one beforehand",
+            "{} was chosen from {trials} trials by these questions, which flatters it; choose one beforehand, and \
+             name it with --trial",
             answering.trial
         ));
     }

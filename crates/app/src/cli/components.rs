@@ -13,7 +13,7 @@ use crate::{
   reverie components hybrid
   reverie components reranker.python")]
 pub struct ComponentsArguments {
-    /// A kind such as `retriever`, a component such as `hybrid`, or both with a point.
+    /// A kind such as `retriever`, a component such as `hybrid`, or both joined by a dot.
     name: Option<String>,
 }
 

@@ -42,8 +42,8 @@ const MANUALS: [(&str, &str, &str); 7] = [
 
 /// Find the best of many pipelines on Debian's manuals, with models that run here.
 ///
-/// First the pipelines are compared by what they retrieve, then the best of
-/// them answer, then the best of those answers a question that you did not ask.
+/// First the pipelines are compared by what they retrieve, then the best three
+/// answer the golden questions, then the best of these answers one more question.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   reverie demo

@@ -32,7 +32,7 @@ pub struct FinalistsArguments {
     /// A value on an axis of [space], for all of them; may be given more than once. The value is TOML.
     #[arg(long, value_name = "AXIS=VALUE", value_parser = parse_axis_value)]
     with: Vec<(Axis, Value)>,
-    /// Write a whole experiment file, whose name is that of the file, instead of printing the space alone.
+    /// Write a whole experiment file instead of printing the space alone; the experiment is named after the file.
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
     #[command(flatten)]

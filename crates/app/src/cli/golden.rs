@@ -94,7 +94,7 @@ Exit codes: 0 all was found, 3 some was not.")]
         /// The questions.
         #[arg(default_value = "golden.jsonl")]
         file: PathBuf,
-        /// The share of questions to report by.
+        /// The share of questions for the test split, on which the winner is reported.
         #[arg(long, default_value_t = 0.3)]
         test_share: f64,
         /// Makes the choice repeatable.
@@ -104,7 +104,7 @@ Exit codes: 0 all was found, 3 some was not.")]
         dry_run: DryRun,
     },
     /// Read questions from CSV or JSONL in any known columns, or from what people asked a service, check them, and write
-    /// them as ours.
+    /// them in reverie's columns.
     #[command(after_help = "Examples:
   reverie golden import testset.csv --output golden.jsonl
   reverie golden import --from-traffic traffic.jsonl --feedback feedback.jsonl --only down --output golden-traffic.jsonl
@@ -186,7 +186,7 @@ struct GenerateArguments {
     /// Keep questions that the model answers without the documents.
     #[arg(long)]
     keep_known: bool,
-    /// Split the questions by document: this share of them is to report by.
+    /// Split the questions by document: this share goes into the test split.
     #[arg(long, value_name = "SHARE")]
     test_share: Option<f64>,
     /// Where to. Default: the dataset's path.
@@ -234,7 +234,7 @@ pub async fn run(cx: &CommandContext, arguments: GoldenArguments) -> Result<u8, 
             }
             cx.finish(&counts, |_| {
                 format!(
-                    "{}: {} to choose by, {} to report by, from {} groups of documents",
+                    "{}: {} tune and {} test questions, from {} groups of documents",
                     file.display(),
                     counts.tune,
                     counts.test,
@@ -311,14 +311,14 @@ async fn generate(cx: &CommandContext, arguments: GenerateArguments) -> Result<u
     Ok(if is_whole { 0 } else { INCOMPLETE })
 }
 
-/// Refuses the URL of an object store before anything is paid: drafts are written
+/// Refuses the URL of an object store before anything is paid: the questions are written
 /// together with a manifest and the rejections, which needs a folder.
 fn refuse_url(output: Option<&Path>) -> Result<(), CommandFailure> {
     match output.map(|output| output.display().to_string()).filter(|output| is_url(output)) {
         None => Ok(()),
         Some(output) => Err(CommandFailure::usage(format!(
-            "{output} is on an object store, and drafts are written into a folder: give `--output golden.jsonl`, review \
-             them, and copy them with `reverie golden export golden.jsonl --output {output}`"
+            "{output} is on an object store, and generated questions are written into a folder: give `--output golden.jsonl`, \
+             review them, and copy them with `reverie golden export golden.jsonl --output {output}`"
         ))),
     }
 }

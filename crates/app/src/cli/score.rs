@@ -107,7 +107,7 @@ pub async fn run(cx: &CommandContext, arguments: ScoreArguments) -> Result<u8, C
     } else {
         cx.print(render::scores(&results));
         if results.needs_anchoring() {
-            cx.print("`reverie golden anchor --yes` finds the places of an experiment's questions");
+            cx.print("`reverie golden anchor --yes` finds the locations of an experiment's evidence");
         }
         if let Some(path) = &arguments.output {
             cx.print(format_args!("scores of each question: {}", path.display()));

@@ -107,8 +107,8 @@ pub struct ServeArguments {
     /// What --score may cost until the service ends, in US dollars. Needed where a judge costs money.
     #[arg(long, value_name = "DOLLARS", value_parser = parse_dollars, requires = "score")]
     score_budget_usd: Option<f64>,
-    /// Keep some questions with their answers in this file, one JSON object in a line, without addresses and numbers of
-    /// people: `reverie score FILE` scores them.
+    /// Keep some questions with their answers in this file, one JSON object in a line, without e-mail addresses and
+    /// telephone, card and account numbers: `reverie score FILE` scores them.
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     traffic: Option<PathBuf>,
     /// The share of questions that --traffic keeps and --score scores.
@@ -133,7 +133,8 @@ pub struct ServeArguments {
     /// How many searches, embeddings and rankings run at once; as many may wait.
     #[arg(long, value_name = "N", default_value = "256")]
     searches_at_once: NonZeroUsize,
-    /// The longest time from a question to the end of its answer, with its wait in the queue and with the fallback's.
+    /// The longest time from a question to the end of its answer, including its wait in the queue and the fallback's
+    /// attempt.
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = parse_seconds)]
     deadline: Duration,
     /// The longest time until the chat model writes its first word.

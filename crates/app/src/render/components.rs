@@ -183,7 +183,7 @@ pub fn component(component: &ComponentDocs, layout: &TableLayout) -> String {
     text
 }
 
-/// A list with the component and its required settings; if none is required, with its first.
+/// A list with the component and its required settings; if none is required, with its first number or switch.
 fn example(component: &ComponentDocs) -> String {
     let ComponentDocs { name, settings, .. } = component;
     let value = |one: &Setting| match one.takes.as_str() {

@@ -52,12 +52,12 @@ impl GoldenBar {
 pub fn golden(manifest: &GoldenManifest, paths: &[PathBuf]) -> String {
     let written: usize = manifest.kinds.values().sum();
     let mut text = format!(
-        "{written} of {} questions, version {}, from {} drafts over {} passages joined by {} names\n",
+        "{written} of {} questions, version {}, from {} drafts over {} passages, connected by {} names\n",
         manifest.options.size, manifest.version, manifest.attempts, manifest.passages, manifest.entities
     );
     text.push_str(&counts("kinds", &manifest.kinds));
     let lacking = manifest.lacking.iter().map(|(kind, n)| (kind.name().to_owned(), *n)).collect();
-    text.push_str(&counts("fewer than their share", &lacking));
+    text.push_str(&counts("missing from their share", &lacking));
     text.push_str(&counts("rejected", &manifest.rejected));
     for persona in &manifest.personas {
         text.push_str(&format!("asked by: {}: {}\n", persona.name, persona.description));
@@ -105,7 +105,7 @@ pub fn traffic_report(report: &TrafficReport) -> Vec<String> {
     if report.feedback > 0 {
         let (bad, elsewhere) = (report.bad_feedback.len(), report.feedback_elsewhere);
         sentences.push(format!(
-            "{} lines of feedback: {bad} could not be used, {elsewhere} requests are not in the traffic",
+            "{} lines of feedback: {bad} could not be used, {elsewhere} are about requests that are not in the traffic",
             report.feedback
         ));
         let without = report.without_id;
@@ -158,7 +158,7 @@ pub fn dataset(path: &Path, statistics: &DatasetStatistics) -> String {
     text.push_str(&format!("words (median): question {}, reference {}\n", found.question_words, found.reference_words));
     text.push_str(&format!("reviewed: {} accepted, {} edited\n", found.accepted, found.edited));
     if found.tune + found.test > 0 {
-        text.push_str(&format!("split: {} to choose by, {} to report by\n", found.tune, found.test));
+        text.push_str(&format!("split: {} tune, {} test\n", found.tune, found.test));
     }
     for (name, values) in [
         ("kinds", &found.kinds),

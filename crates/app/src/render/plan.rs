@@ -102,7 +102,7 @@ fn time_of(summary: &PlanSummary, operator: lab::Operator) -> String {
 }
 
 /// The basis of expected times.
-const BASIS: &str = "estimated from earlier runs, journal answers included";
+const BASIS: &str = "estimated from earlier runs, whose answers may have come from the journal";
 
 /// The expected time of the run on this machine.
 fn time(summary: &PlanSummary) -> String {
@@ -133,7 +133,7 @@ pub fn estimate(cost: &CostEstimate) -> String {
         return text;
     }
     text.push_str(
-        "\nmodel calls of what is to run, roughly and at most; answers that the journal has already are free and are \
+        "\nmodel calls of what is to run, a rough upper limit; answers that the journal has already are free and are \
          counted here all the same:",
     );
     for model in &cost.models {

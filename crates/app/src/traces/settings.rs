@@ -42,7 +42,7 @@ pub enum TraceSettingsError {
     },
     /// A sampler that is not supported.
     #[error(
-        "OTEL_TRACES_SAMPLER: `{0}` is not one of always_on, always_off, traceidratio, and these behind parentbased_"
+        "OTEL_TRACES_SAMPLER: `{0}` is none of always_on, always_off, traceidratio, with or without parentbased_ before it"
     )]
     Sampler(String),
     /// The share of a sampler.

@@ -31,8 +31,8 @@ pub(super) struct TrafficArguments {
     /// Joins questions that have at least this share of words and word pairs in common; 1 joins equal ones.
     #[arg(long, value_name = "SHARE", requires = "from_traffic", default_value = "0.8", value_parser = parse_similarity)]
     similarity: f64,
-    /// Keep the answer that was given beside the question, as a draft for its review: it is compared with nothing before
-    /// somebody accepts it.
+    /// Keep the answer that was given, as a draft of the reference: no metric uses it before somebody accepts it in a
+    /// review.
     #[arg(long, requires = "from_traffic")]
     answers_as_draft: bool,
 }

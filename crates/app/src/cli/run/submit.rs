@@ -29,7 +29,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 const SUBMIT_TIMEOUT: Duration = Duration::from_secs(60);
 /// If a cluster has not answered for this long, following the job is given up; the job continues.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(300);
-/// The experiment's name in the job's folder.
+/// The name of the experiment file in the job's folder.
 const EXPERIMENT_FILE: &str = "experiment.toml";
 
 /// Runs an experiment as a job; returns the code to exit with.
@@ -68,7 +68,7 @@ pub async fn run(
         "submission_id": id,
         "entrypoint": format!("python -m reverie run -f {EXPERIMENT_FILE} --engine ray --address auto{budget}{json_flag}"),
         "metadata": { "reverie.experiment": experiment.name },
-        // Ray's dashboard shows the variables.
+        // Ray's dashboard shows them: only the mark and the variables that the experiment names are sent.
         "runtime_env": { "working_dir": working_dir, "py_modules": wheels, "env_vars": environment },
     });
     // After Ctrl-C the job must be stopped, also if it was accepted and the cluster's

@@ -2,7 +2,7 @@
 function drawEffects() {
   const axes = ofKind("axis").map((axis) => ({ axis, own: board.effects.filter((effect) => effect.axis === axis.name) })).filter(({ own }) => own.length);
   byId("effects-section").hidden = !axes.length;
-  byId("effects-hint").textContent = "The difference of the objective with each value in place of the leading trial's, in pairs of trials that are equal on all other axes. The interval has 95 % and is over questions: where it holds 0, the value may change nothing. A value without pairs was never tried with the same others.";
+  byId("effects-hint").textContent = "The difference of the objective with each value in place of the leading trial's, in pairs of trials that are equal on all other axes. The interval has 95 % and is over questions: where it holds 0, the value may change nothing. A value without pairs has no trial that is otherwise equal.";
   byId("effects").replaceChildren(...axes.map(({ axis, own }) => effect(axis, own)));
 }
 function effect(axis, own) {

@@ -57,7 +57,7 @@ function golden({ question, reference, evidence, answerable, tags, split }) {
   for (const item of evidence ?? []) add("evidence", `${item.document}: ${item.quote}`);
   if (answerable === false) add("answer", "The documents hold no answer; a system should say so.");
   if (tags?.length) add("tags", tags.join(", "));
-  if (split) add("part", split);
+  if (split) add("split", split);
   return facts;
 }
 async function ofTrial(row, index, held) {
