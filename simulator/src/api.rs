@@ -161,7 +161,7 @@ fn fault_response(fault: InjectedFault) -> Response {
     error_response(status, kind, code, message)
 }
 
-/// The end of a request that was let through.
+/// Answers a request that was let through, or fails it with its fault.
 async fn respond(ticket: Ticket, cutter: Cutter, reply: SimulatedReply, body: u128) -> Response {
     if ticket.fault == Some(InjectedFault::Hang) {
         // Until the client gives up, and this is dropped.

@@ -12,7 +12,7 @@ use std::{
 /// The path of a module below the crate's root; the root itself is empty.
 type Module = Vec<String>;
 
-/// Modules of one folder that all import each other, by way of others or not.
+/// Modules of one folder that all import each other, directly or through others.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ImportCycle {
     /// The folder, such as `client`; empty for the crate's root.

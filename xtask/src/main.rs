@@ -82,7 +82,7 @@ fn main() -> ExitCode {
     if complaints.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Crates depend only in the direction of the arrow.
+/// Crates depend only on those that [`DIRECTION`] allows.
 fn direction(root: &Path, complaints: &mut Vec<String>) {
     for (name, allowed) in DIRECTION {
         for (kind, dependency) in dependencies(&folder(root, name)) {
@@ -127,7 +127,9 @@ fn layers(root: &Path, complaints: &mut Vec<String>) {
         }
         for ((from, to), place) in &crate_imports.imports {
             if rank(from) < rank(to) {
-                complaints.push(format!("{name}: `{from}` may not import `{to}`, which is a layer above it: {place}"));
+                complaints.push(format!(
+                    "{name}: `{from}` may not import `{to}`, which xtask/src/layers.rs lists after it: {place}"
+                ));
             }
         }
     }
