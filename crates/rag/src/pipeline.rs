@@ -77,7 +77,7 @@ pub struct QueryResult {
 pub struct Retrieval {
     /// The passages, best first.
     pub passages: Vec<Passage>,
-    /// The standalone question, which later stages are asked.
+    /// The standalone question, which later stages get.
     pub standalone: String,
     /// As [`PipelineEvent::Fallback`].
     pub fallback: Option<String>,
@@ -214,7 +214,7 @@ impl Pipeline {
     }
 
     /// At most `at_most` passages for a question, and the standalone question,
-    /// which later stages are asked.
+    /// which later stages get.
     ///
     /// # Errors
     /// If a model fails, or an index is missing.

@@ -5,12 +5,12 @@ use std::borrow::Cow;
 /// Looks up an attribute of an element by its name.
 pub(super) type ElementAttributes<'a, 'e> = &'a dyn Fn(&str) -> Option<Cow<'e, str>>;
 
-/// The kinds of elements around the content that are left out.
+/// What kind of text it is, which decides what around the content is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Boilerplate {
-    /// A book's part is content, but for what calls itself navigation.
+    /// A part of a book: all of it is content, except what calls itself navigation.
     Book,
-    /// Web pages have menus, asides and footers.
+    /// A web page, which has menus, asides and footers.
     Page,
 }
 

@@ -193,7 +193,7 @@ pub enum Links {
 /// Why a file's bytes could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// The file is not part of the corpus, whenever it is read.
+    /// The file is not part of the corpus; reading it again changes nothing.
     #[error(transparent)]
     Rejected(LoadError),
     /// The file could not be read now; this says nothing about the file.

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 use store::registry::{ReadSettingsFile, docs};
 
-/// What an answer says when the sources do not hold it.
+/// The text of the answer when the sources do not answer the question.
 pub const NO_ANSWER: &str = "The sources do not answer this question.";
 
 /// Raise when the same file gives another prompt.

@@ -14,8 +14,8 @@
 //! ```
 //!
 //! `{sources}` and `{question}` must stand in `user`, each once; `{no_answer}`, the
-//! words by which an answer that holds nothing is known, may stand in `system`.
-//! Anything else in braces is a mistake that is told with its line; `{{word}}` is
+//! sentence with which the model says that it found no answer, may stand in `system`.
+//! Anything else in braces is refused, with its line; `{{word}}` is
 //! `{word}` as it stands. Sources are numbered, fenced and escaped. Where a
 //! generator makes several calls for a question, the draft and what to do with it
 //! stand behind the sources. Examples are shown as earlier turns, in the same form.

@@ -41,7 +41,7 @@ macro_rules! function_settings {
             $( $( $(#[$meta_1])* pub $own_1: $Own1, )* )?
             /// The file with the function, relative to the experiment file.
             pub file: String,
-            /// What the file holds; put here when the experiment is read, by nobody else.
+            /// What the file holds; filled in when the experiment is read, never by hand.
             #[schemars(skip)]
             pub source: String,
             $(#[$about_function])*
@@ -53,7 +53,7 @@ macro_rules! function_settings {
             /// How long one call may take, in seconds. Default 300; no part of any key.
             pub timeout_seconds: f64,
             /// How many calls of an `async def` run at once, 1 to 256. Default 16; no
-            /// part of any key. Another function is called once at a time.
+            /// part of any key. Other functions are called one at a time.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub concurrency: Option<usize>,
             $( $( $(#[$meta_2])* pub $own_2: $Own2, )* )?

@@ -69,7 +69,7 @@ def plain(value):
     return list(value)
 
 
-def told(error, name):
+def error_report(error, name):
     """What was raised, where in the function's file, and the traceback below this program."""
     import traceback
 
@@ -193,13 +193,13 @@ def serve(requests, replies):
         exec(compiled(source, name, shift), space)
         function = space[setup["function"]]
     except BaseException as error:
-        reply({"call": 0, **told(error, name)})
+        reply({"call": 0, **error_report(error, name)})
         return
     def answer(number, value):
         reply({"call": number, "value": value}, default=plain, allow_nan=False)
 
     def failed(number, error):
-        reply({"call": number, **told(error, name)})
+        reply({"call": number, **error_report(error, name)})
 
     reply({"call": 0})
     if setup["at_once"]:

@@ -23,7 +23,7 @@ pub enum FailureKind {
 #[error("the function `{function}`{}: {message}", if file.is_empty() { String::new() } else { format!(" of {file}") })]
 pub struct Failure {
     /// What it is in the experiment: `chunker`, `retriever`, `reranker`,
-    /// `generator` or `metric`; of a function that stands for a model `judge`
+    /// `generator` or `metric`; of a function that stands for a model: `judge`
     /// or `writer`.
     pub stage: String,
     /// Its name.

@@ -7,8 +7,8 @@
 //! with a model of half a billion parameters, which says "answerable" of nearly
 //! everything. It makes one short call for each question. The paper takes the
 //! answer from the same call; here any generator follows, so that a question that
-//! the passages answer costs that call more. A question
-//! that got more text shows it in its result. A model that fails leaves the passages as they are.
+//! the passages answer costs that call more. The result of a question shows
+//! whether it got more text. A model that fails leaves the passages as they are.
 //! Source: Li et al., Retrieval Augmented Generation or Long-Context LLMs?, 2024
 //! (arXiv 2407.16741).
 
