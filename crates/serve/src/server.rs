@@ -28,7 +28,8 @@ use tracing::Instrument;
 /// How a service is told to stop.
 #[derive(Debug, Clone, Default)]
 pub struct StopSignals {
-    /// Stops it at once: connections are refused, and requests in flight end.
+    /// Stops it at once: no new connections are accepted, and requests in flight have the
+    /// time of `drain` to finish.
     pub now: CancellationToken,
     /// Stops it in the same way, after the time of `lame_duck`.
     pub after_lame_duck: CancellationToken,

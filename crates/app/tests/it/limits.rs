@@ -68,7 +68,7 @@ async fn is_served(service: &Service) {
 async fn a_question_of_16_000_characters_is_answered_and_a_longer_one_is_refused() {
     let (workspace, _upstream, service) = served(&[]);
     let question = |characters: usize, letter: &str| format!("owls {}", letter.repeat(characters - 5));
-    let reason = |characters: usize| format!("the question has {characters} characters; at most 16000 are taken");
+    let reason = |characters: usize| format!("the question has {characters} characters; at most 16000 are allowed");
     let requests = |question: &str| {
         [
             ("/v1/chat/completions", chat(question)),
@@ -211,7 +211,11 @@ async fn bodies_messages_of_mcp_and_heads_are_taken_up_to_their_limits() {
     for refused in [of_many(101), of_many(1000), unended(HEAD_BYTES)] {
         let answer = exchange(&service, refused.as_bytes());
         assert!(answer.starts_with("HTTP/1.1 431 "), "{} bytes: {answer}", refused.len());
-        assert!(answer.contains("at most 100 of 64 KiB together are taken"), "{} bytes: {answer}", refused.len());
+        assert!(
+            answer.contains("at most 100 headers, 64 KiB in total, are allowed"),
+            "{} bytes: {answer}",
+            refused.len()
+        );
         is_served(&service).await;
     }
     is_unharmed(&workspace, &service).await;

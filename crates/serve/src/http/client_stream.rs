@@ -296,7 +296,7 @@ fn hyper_refusal(bytes: &[u8]) -> Option<ApiError> {
         ),
         "431" => Some(
             ApiError::invalid(
-                "the request has too many headers, or too large ones: at most 100 of 64 KiB together are taken",
+                "the request has too many headers, or too large ones: at most 100 headers, 64 KiB in total, are allowed",
             )
             .with_status(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "headers_too_large"),
         ),

@@ -41,7 +41,7 @@ pub(crate) fn check_question(service: &HttpService, text: &str, parameter: &'sta
     }
     let (length, most) = (text.chars().count(), service.settings.question_characters);
     if length > most {
-        let reason = format!("the question has {length} characters; at most {most} are taken");
+        let reason = format!("the question has {length} characters; at most {most} are allowed");
         return Err(ApiError::invalid(reason).with_parameter(parameter));
     }
     Ok(text.to_owned())
@@ -154,7 +154,7 @@ pub(crate) fn split_conversation(
     parameter: &'static str,
 ) -> Result<(String, Vec<Message>), ApiError> {
     if messages.len() > MAX_MESSAGES {
-        let reason = format!("the conversation has {} messages; at most {MAX_MESSAGES} are taken", messages.len());
+        let reason = format!("the conversation has {} messages; at most {MAX_MESSAGES} are allowed", messages.len());
         return Err(ApiError::invalid(reason).with_parameter(parameter));
     }
     let last = messages.iter().rposition(|message| message.role == ChatRole::User);
@@ -177,7 +177,7 @@ pub(crate) fn split_conversation(
     let bytes: usize = history.iter().map(|message| message.content.len()).sum();
     if bytes > MAX_HISTORY_BYTES {
         let reason = format!(
-            "the messages before the question have {bytes} bytes; at most {MAX_HISTORY_BYTES} are taken: leave out the oldest"
+            "the messages before the question have {bytes} bytes; at most {MAX_HISTORY_BYTES} are allowed: leave out the oldest"
         );
         return Err(ApiError::invalid(reason).with_parameter(parameter));
     }

@@ -7,7 +7,7 @@ mod quality;
 use crate::{
     answering::{LaneRole, SampleSink, SampledAnswer, ServedPipeline, SourcedAnswer, UserQuestion},
     settings::SampleSettings,
-    telemetry::{AuditSink, Metrics, unix_seconds},
+    telemetry::{Metrics, OperatorSink, unix_seconds},
 };
 use eval::{Question, redact};
 use futures::{StreamExt, future, stream};
@@ -48,11 +48,15 @@ impl AnswerSampler {
     /// Runs the worker that scores and writes answers; only the first call starts one.
     /// It ends with the sampler, or when it is stopped. Answers that are not scored by
     /// then are written without scores.
-    pub(crate) fn work(&self, audit: AuditSink, stop: CancellationToken) -> impl Future<Output = ()> + Send + 'static {
+    pub(crate) fn work(
+        &self,
+        sink: OperatorSink,
+        stop: CancellationToken,
+    ) -> impl Future<Output = ()> + Send + 'static {
         let receiver = self.receiver.lock().unwrap_or_else(PoisonError::into_inner).take();
         let (settings, quality, metrics) = (self.settings.clone(), self.quality.clone(), self.metrics.clone());
         let (stopped, unwritten) = (stop.clone(), AtomicU64::new(0));
-        let worker = Arc::new(SampleWorker { settings, quality, metrics, audit, stop, unwritten });
+        let worker = Arc::new(SampleWorker { settings, quality, metrics, sink, stop, unwritten });
         async move {
             let Some(mut receiver) = receiver else { return };
             {
@@ -84,7 +88,7 @@ struct SampleWorker {
     settings: SampleSettings,
     quality: Option<Arc<Quality>>,
     metrics: Arc<Metrics>,
-    audit: AuditSink,
+    sink: OperatorSink,
     stop: CancellationToken,
     /// How many lines could not be written since the last one that was.
     unwritten: AtomicU64,
@@ -142,7 +146,7 @@ impl SampleWorker {
         scores.extend(computed);
         self.metrics.count_sample("scored");
         for drift in quality.add(record.role, &record.version, &scores) {
-            (self.audit)(&json!({ "time": unix_seconds(), "drift": drift, "version": record.version }));
+            (self.sink)(&json!({ "time": unix_seconds(), "drift": drift, "version": record.version }));
         }
         Some(scores)
     }
@@ -173,7 +177,7 @@ impl SampleWorker {
                 missing => format!("the file of --traffic is written again; {missing} answers are missing in it"),
             },
         };
-        (self.audit)(&json!({ "time": unix_seconds(), "traffic": words }));
+        (self.sink)(&json!({ "time": unix_seconds(), "traffic": words }));
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{
     error::ApiError,
     sampling::AnswerSampler,
     settings::ServiceSettings,
-    telemetry::{AuditSink, LineLog, Metrics, OperatorLog},
+    telemetry::{LineLog, Metrics, OperatorLog, OperatorSink},
 };
 use futures::future::BoxFuture;
 use opening::OpeningLock;
@@ -86,11 +86,11 @@ impl HttpService {
         self
     }
 
-    /// Lets administrators open other bundles. `audit` gets each change, and the other
+    /// Lets administrators open other bundles. `sink` gets each change, and the other
     /// lines for the operator.
     #[must_use]
-    pub fn with_admin(self, open_bundle: OpenBundle, audit: AuditSink) -> Self {
-        self.log.set_sink(audit);
+    pub fn with_admin(self, open_bundle: OpenBundle, sink: OperatorSink) -> Self {
+        self.log.set_sink(sink);
         Self { open_bundle: Some(open_bundle), ..self }
     }
 

@@ -10,7 +10,7 @@ pub use {line_log::LineLog, metrics::SpanCounts, trace::ParentSpan};
 pub(crate) use {
     metrics::{KindLabel, MetricLabel, MetricRoleLabels, Metrics, RequestTimer, RoleLabel, RoleOutcomeLabels},
     observed_body::ObservedBody,
-    operator_log::{AuditSink, OperatorLog},
+    operator_log::{OperatorLog, OperatorSink},
     trace::{PendingRequest, pipeline_span, request_span, warm_up_span},
 };
 

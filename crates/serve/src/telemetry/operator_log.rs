@@ -18,12 +18,12 @@ use std::{
 use tracing::Span;
 
 /// Writes a line for the operator.
-pub(crate) type AuditSink = Arc<dyn Fn(&Value) + Send + Sync>;
+pub(crate) type OperatorSink = Arc<dyn Fn(&Value) + Send + Sync>;
 
 /// Writes lines for the operator, and counts failures.
 pub(crate) struct OperatorLog {
     metrics: Arc<Metrics>,
-    sink: OnceLock<AuditSink>,
+    sink: OnceLock<OperatorSink>,
     limiter: LineLimiter,
 }
 
@@ -33,12 +33,12 @@ impl OperatorLog {
     }
 
     /// Sets where lines are written, once. Earlier lines are lost.
-    pub(crate) fn set_sink(&self, sink: AuditSink) {
+    pub(crate) fn set_sink(&self, sink: OperatorSink) {
         let _ = self.sink.set(sink);
     }
 
     /// Where lines are written.
-    pub(crate) fn sink(&self) -> AuditSink {
+    pub(crate) fn sink(&self) -> OperatorSink {
         self.sink.get().cloned().unwrap_or_else(|| Arc::new(|_| {}))
     }
 
