@@ -1,6 +1,6 @@
 //! Phoenix's rule for how many calls may be in flight: one step up after a
 //! window without trouble, a cut after a window with trouble, and down to one
-//! at once when errors come close together.
+//! immediately when errors come close together.
 //!
 //! The rules are those of the `ConcurrencyController` of
 //! `phoenix.evals.executors` (3.9), with one exception. Phoenix bounds only the number
@@ -34,8 +34,8 @@ pub struct Policy {
     pub collapse_errors: usize,
 }
 
-/// The target and the current window. Every call says what time it is, counted from any one
-/// moment, so it can be driven by any clock.
+/// The target and the current window. The caller passes the time, counted from any one
+/// moment, so any clock will do.
 #[derive(Debug, Clone)]
 pub struct AimdWindows {
     policy: Policy,
@@ -67,7 +67,7 @@ impl AimdWindows {
 
     /// How many calls may be in flight: the whole part of the target.
     pub fn active(&self) -> usize {
-        // Positive and bounded, so the whole part is all that is cut off.
+        // Positive and bounded, so the cast removes only the fraction.
         (self.target as usize).clamp(1, self.maximum())
     }
 

@@ -126,7 +126,7 @@ pub struct TaskScheduler<P, E> {
     hired: WorkerNumber,
     workers: BTreeSet<WorkerNumber>,
     in_flight: BTreeMap<WorkerNumber, AttemptInFlight<P>>,
-    /// Failed tasks in the order in which they are claimed.
+    /// Tasks that are to be tried again, in the order in which they are claimed.
     waiting: BTreeMap<(Reverse<u32>, usize), InputTask<P>>,
     /// Tasks that were refused, by when they may be tried again and their place.
     resting: BTreeMap<(Duration, usize), InputTask<P>>,

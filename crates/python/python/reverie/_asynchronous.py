@@ -167,7 +167,7 @@ class Run:
     def _ended(self, worker: int, error: BaseException | None) -> bool:
         """Handles an attempt that ended without a wanted result. Returns whether its worker continues.
 
-        It does not after a cancellation: asyncio does not tell whether that is over or still going on.
+        The worker does not continue after a cancellation: asyncio does not tell whether the cancellation is over.
         """
         state = self._scheduler.attempt_state(worker)
         if state == "timed out":

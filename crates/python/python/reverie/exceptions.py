@@ -96,7 +96,7 @@ class RateLimitError(PhoenixException):
 
 
 class UnavailableTokensError(PhoenixException):
-    """There is nothing left to make the call with."""
+    """The rate limiter has no tokens left for the call."""
 
 
 class PhoenixContextLimitExceeded(PhoenixException):

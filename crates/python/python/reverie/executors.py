@@ -6,8 +6,8 @@ documented there are the same, so that code and tests written for it run with th
 - A result is followed by the next call at once. There, inputs are handed out in batches, a second apart, and a run
   ends up to a second after its last result.
 - A task that ignores its cancellation is given up after a second. There, it holds the run.
-- A run always ends. There, it waits for ever if an input fails on a worker that a collapse has put aside after the
-  others have left.
+- A run always ends. There, it waits for ever if an input fails on a worker that a collapse has made inactive, and all
+  other workers have ended.
 - A second SIGINT stops at once, without waiting for what is being cancelled, and overlapping runs share one handler.
 - The target of `ConcurrencyController` never leaves the range from 1 to the maximum. There, it drifts away from it.
 - Inputs may be any iterable; without a length, the outputs are as many as there were inputs.
@@ -60,8 +60,8 @@ class ConcurrencyController:
     """Raises the concurrency step by step while all goes well, and halves it when it does not (AIMD).
 
     A window of `window_seconds` without timeouts and rate limits adds `increase_step` to the target, any other window
-    multiplies it by `decrease_ratio`; `collapse_error_threshold` rate limits within `collapse_window_seconds` make it
-    1 at once. The target stays from 1 to `max_concurrency`. A window is judged at the first outcome after its end.
+    multiplies it by `decrease_ratio`; `collapse_error_threshold` rate limits within `collapse_window_seconds` set it
+    to 1 immediately. The target stays from 1 to `max_concurrency`. A window is judged at the first outcome after its end.
 
     With steps of a and a ratio of b, and a share r of windows with trouble, it settles at about
     a * (1 - r) / ((1 - b) * r).
@@ -262,7 +262,7 @@ class SyncExecutor(Executor):
     Args:
         generation_fn: Called with each input; gives its output.
         tqdm_bar_format: The format of the progress bar; without one there is no bar.
-        max_retries: How many attempts may follow a failed first one, at once.
+        max_retries: How many attempts may follow a failed first one, each without a wait.
         exit_on_error: Whether the first input that fails for good ends the run, which then returns what it has.
         fallback_return_value: The output of an input that has none.
         termination_signal: Ends the run after the call that is running, and at once when it comes again.

@@ -168,7 +168,7 @@ class Experiment:
             address: Where the cluster is: `auto` or `HOST:PORT`. Implies `ray`; with `local` it is refused.
             budget_usd: What this run may cost, in US dollars. At the cap it ends with `Results.partial`.
             progress: A table in a notebook, a line on a terminal, or lines on standard error in a log
-                (default), nothing (`False`), or a function that is called about twice a second with what the
+                (default), nothing (`False`), or a function that is called up to four times a second with what the
                 operators and models are doing.
             on_error: What happens at the end where functions of your own failed, such as a metric that raised or a
                 chunker that did not return in time. `warn`: a `FunctionWarning` with their tracebacks, and the

@@ -131,8 +131,8 @@ class _Metric(Metrics):
             interpreter: The program that runs it. Default: this one, `sys.executable`; on a cluster that of each
                 worker.
             timeout_seconds: How long one call may take; after that it is ended, and there is no score.
-            concurrency: How many calls of an `async def` run at once, 1 to 256. Default: 16. Another function is called
-                once at a time.
+            concurrency: How many calls of an `async def` run at once, 1 to 256. Default: 16. Other functions are called
+                one at a time.
 
         Raises:
             ValueError: If the function uses a name from outside, or its source cannot be read.

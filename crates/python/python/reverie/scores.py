@@ -51,10 +51,10 @@ def evaluate(
     `store`, and never paid again; the same holds for a function as judge, until its source or its `version` changes
     (`reverie.model`).
 
-    Metrics of retrieval need places. A context is a text, or a dictionary of `text`, `document` (its path) and its place
-    in the document's text: `start` and `end` in characters, with `documents`, or `start_byte` and `end_byte` in bytes. With
-    `documents`, a place that does not hold its text is an error. `evidence` is a list of dictionaries of `document`, `quote`, and
-    `start_byte` and `end_byte`; with `documents` the quotes are looked for.
+    Metrics of retrieval need places in documents. A context is a text, or a dictionary of `text`, `document` (its path)
+    and its place in the document's text: `start` and `end` in characters, with `documents`, or `start_byte` and `end_byte`
+    in bytes. With `documents`, a place that does not hold its text is an error. `evidence` is a list of dictionaries of
+    `document`, `quote`, and `start_byte` and `end_byte`; with `documents` the quotes are looked for.
 
     Args:
         data: The answers: a data frame of pandas or Polars, an Arrow table, a list of dictionaries, a dataset of
@@ -67,8 +67,8 @@ def evaluate(
         metrics: What to score by: names such as `"token_f1"`, objects such as `reverie.metric.Faithfulness()`,
             dictionaries as in an experiment, and functions, decorated with `reverie.metric` or plain. A function
             that stands by itself runs in a process of its own. A closure, a lambda, a method, an object that can be
-            called, or a function that uses names of your program is called in this process: once at a time, an
-            `async def` in 16 calls at once, or `concurrency`. A function is given what its parameters are named after:
+            called, or a function that uses names of your program is called in this process: one call at a time,
+            of an `async def` 16 calls at once, or `concurrency`. A function is given what its parameters are named after:
             `question`, `answer`, `reference`, `contexts`, and `columns`, a dictionary of the row's other columns.
         judge: The model that judges: the name of one of `models`, or of a chat model of the catalogue, which runs
             here; or a function of your own. Of several the majority decides. A function gets the messages, a list of
@@ -91,13 +91,14 @@ def evaluate(
         store: The folder of the journal of paid calls. Default: `.reverie`, as in experiments.
         documents: The documents that places in `data` refer to: what `reverie.parse` gave or takes, or a data frame, an
             Arrow table or dictionaries with `path` and `text`. Places are checked in them, and evidence is found in
-            them. This holds for a file too: `span` counts bytes there, and characters in other data.
+            them. This holds for a file too. A place that is written as `span` counts bytes in a file, and characters in
+            other data.
         attempts: How often a call of a model is tried at most when it fails, at least 1. Default: 8.
         deadline_seconds: How long this may take, in seconds. After that nothing is asked or tried again, and it ends
             with `Scores.partial`. Calls of models that are under way then are kept for the next time. Default: as long as
             it takes.
         concurrency: How many calls of a function of your own run at once, as judge or as `async def` metric, 1 to 256.
-            Default: 16 of a metric, up to 256 of a judge. Another metric is called once at a time.
+            Default: 16 of a metric, up to 256 of a judge. Other metrics are called one at a time.
         progress: As in `reverie.Experiment.run`.
         on_error: What happens at the end where functions of your own failed, as metrics or as judges. `warn`: a
             `FunctionWarning` with their tracebacks. `raise`: a `FunctionError`, of which `results` are the scores.

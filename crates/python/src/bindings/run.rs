@@ -89,7 +89,7 @@ impl PyScheduler {
     }
 
     /// Tells the controller how an attempt ended: our own by `own`, the user's by its
-    /// `method`. A learned limit was told with the load. If a controller
+    /// `method`. A learned limit is told by the caller, which has the load. If a controller
     /// raises, that is reported and otherwise ignored, so that no result is lost.
     fn tell(
         &self,
@@ -205,8 +205,8 @@ impl PyScheduler {
         })
     }
 
-    /// Changes who says how many attempts may run: a `Windows`, an object with
-    /// Phoenix's methods, or nobody.
+    /// Changes what decides how many attempts may run: a `Windows`, an `Adaptive`, an object
+    /// with Phoenix's methods, or nothing.
     fn set_controller(&self, controller: Option<Bound<'_, PyAny>>) {
         let control = match controller {
             None => TargetControl::Unlimited,

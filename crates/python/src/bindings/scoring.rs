@@ -39,9 +39,9 @@ pub(crate) fn compare_scores(
 }
 
 /// Scores answers: rows, or the file at a path. `tables` is what an experiment
-/// would say: `models`, `evaluate`, `store`. `documents` are those that places
-/// in rows refer to; `attempts` is how often a call is tried at most; after
-/// `deadline_seconds` no call is begun. A `KeyboardInterrupt` has as
+/// would say: `models`, `evaluate`, `store`. `documents` are those that the
+/// places of contexts and evidence refer to; `attempts` is how often a call is tried at
+/// most; after `deadline_seconds` no call is begun. A `KeyboardInterrupt` has as
 /// `_partial` what was scored before.
 #[pyfunction]
 #[pyo3(signature = (data, tables, judges, embedder, base, budget_usd=None, on_progress=None, stop=None, documents=None, attempts=None, deadline_seconds=None))]

@@ -161,7 +161,7 @@ def _make_pool(actors: int | None, cpus_per_actor: float) -> _Pool:
 
 @ray.remote(num_cpus=0)
 class _Record:
-    """What has happened. A task that Ray repeats is counted once: its block has a name."""
+    """What has happened. The documents of a task that Ray repeats are counted once: its block has a name."""
 
     def __init__(self) -> None:
         self._steps: dict[str, int] = {}

@@ -5,8 +5,8 @@
 
 or from Python, `serve.run(reverie.ray.serve.app("s3://bucket/manuals-1"))` and `serve.run(graph(…))`. In `app`, each
 replica holds the whole pipeline; in `graph`, each part of it is a deployment with replicas of its own. Rust does the
-work, and Python passes bytes on; a bundle on S3 is fetched once for each node. docs/production.md says which to take
-when, and when N `reverie serve` behind a balancer.
+work, and Python passes bytes on; a bundle on S3 is fetched once for each node. docs/production.md says when to
+take which, and when to run several `reverie serve` behind a balancer instead.
 """
 
 from __future__ import annotations
