@@ -77,7 +77,7 @@ fn about(error: &(dyn Error + 'static)) -> Option<String> {
         return matches!(error, SplitError::Unnamed(_)).then(|| "`reverie golden anchor --yes` does that".to_owned());
     }
     matches!(error.downcast_ref(), Some(UnwritableFile::Fields { .. }))
-        .then(|| "`reverie golden import` writes it as JSONL, which can".to_owned())
+        .then(|| "`reverie golden import` writes the questions as JSONL, which holds all fields".to_owned())
 }
 
 fn about_lab(error: &lab::Error) -> Option<String> {

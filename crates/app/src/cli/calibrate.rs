@@ -17,7 +17,7 @@ use std::path::PathBuf;
 
 A label is a line of JSON: {\"trial\": \"t03\", \"question\": \"g-1f\", \"label\": true}, or a
 score in the metric's range instead of true and false. No model is asked, and nothing is changed.
-Label a random sample of the answers: the corrected means then estimate those of people.")]
+Label a random sample of the answers: the corrected means then estimate what people would give.")]
 pub struct CalibrateArguments {
     /// The labels, JSONL.
     labels: PathBuf,

@@ -79,7 +79,9 @@ pub async fn run(cx: &CommandContext, arguments: DemoArguments) -> Result<u8, Co
     show(cx, &board, &retrieved.report)?;
 
     pull_models(&TO_ANSWER).await?;
-    cx.note(format_args!("\n2/3  the first {FINALISTS} answer (`reverie finalists` wrote the space of answers.toml)"));
+    cx.note(format_args!(
+        "\n2/3  the first {FINALISTS} answer (the space of answers.toml is what `reverie finalists` prints)"
+    ));
     let generator = lab::Experiment::parse_value(GENERATOR).map_err(CommandFailure::runtime)?;
     let space = board.finalists(FINALISTS, &[(rag::Axis::Generator, generator)]).map_err(CommandFailure::runtime)?;
     files[2].1 = format!("{ANSWERS}\n{space}");

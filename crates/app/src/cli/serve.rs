@@ -69,7 +69,8 @@ pub struct ServeArguments {
     /// Let bundles that `/admin` opens bring functions of Python, which are code.
     #[arg(long)]
     allow_functions: bool,
-    /// Let bundles that `/admin` opens use other model addresses, variables, headers and fields than those named here.
+    /// Let bundles that `/admin` opens use other model addresses, variables, headers and fields than the bundles
+    /// of this command line.
     #[arg(long)]
     allow_other_models: bool,
     /// The address that people use, for links to sources, such as https://manuals.example.com.

@@ -79,7 +79,7 @@ were broken off are removed by the object store's own rules for them.")]
         /// Also remove artifacts that no finished run refers to.
         #[arg(long)]
         unused: bool,
-        /// Also remove artifacts that this run does not refer to; may be given more than once.
+        /// Keep what this run refers to, and also remove all other artifacts; may be given more than once.
         #[arg(long, value_name = "RUN")]
         keep: Vec<String>,
         /// With --unused or --keep: keep what this experiment file would use; may be given more than once.

@@ -89,7 +89,7 @@ function retrieved(row, list, passages, held) {
     const [body, covers] = highlighted(passage, evidence);
     if (covers) holding.push(i + 1);
     const said = [`[${i + 1}] ${where(passage)}`, `score ${fixed(list[i][1])}`];
-    if (before) said.push(before.includes(list[i][0]) ? `before reranking [${before.indexOf(list[i][0]) + 1}]` : `not among the ${before.length} of ${reranked.twin.id}`);
+    if (before) said.push(before.includes(list[i][0]) ? `before reranking [${before.indexOf(list[i][0]) + 1}]` : `not among the ${counted(before.length, "passage")} of ${reranked.twin.id}`);
     if (covers) said.push("holds evidence");
     return element("li", { class: `card${covers ? " covers" : ""}` }, element("div", { class: "where" }, said.join(" · ")), body);
   });
