@@ -56,7 +56,7 @@ class OwnMetric:
     def __init__(self, function: Callable[..., Any], name: str, concurrency: int | None) -> None:
         self.function, self.name = function, name
         is_async = inspect.iscoroutinefunction(_unwrap(function))
-        # Other functions may not be thread-safe, so they are called once at a time.
+        # Other functions may not be thread-safe, so they are called one at a time.
         self.concurrency = (concurrency or 16) if is_async else 1
         try:
             parameters = inspect.signature(function).parameters.values()

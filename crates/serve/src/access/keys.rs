@@ -59,7 +59,7 @@ pub enum KeyFileError {
         name: String,
     },
     /// A key has no scope.
-    #[error("key `{name}`: scopes must hold one of ask, metrics, admin")]
+    #[error("key `{name}`: scopes must hold at least one of ask, metrics, admin")]
     NoScope {
         /// The name of the key.
         name: String,
