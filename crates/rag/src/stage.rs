@@ -20,7 +20,7 @@ pub enum Data {
     Vectors,
     /// What a person asks.
     Questions,
-    /// What is searched for a question.
+    /// The searches that are made for a question.
     Queries,
     /// What was found, best first.
     Passages,

@@ -33,7 +33,7 @@ pub struct SearchableQuestion {
     /// The standalone question: what the query component wrote in place of the
     /// question, or the question itself. Later stages see only this text.
     pub standalone: String,
-    /// What is searched. The hits of several queries are joined.
+    /// What is searched for. The hits of several queries are joined.
     pub queries: Vec<SearchQuery>,
     /// Which chunks a step that searches again may find.
     pub filter: Option<Filter>,

@@ -51,7 +51,7 @@ impl<T: Into<String>> From<T> for SearchQuery {
     }
 }
 
-/// What is searched for a question.
+/// The searches that are made for a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrittenQueries {
     /// At least one search; what several find is joined by reciprocal rank fusion.
@@ -116,7 +116,7 @@ pub fn standalone<'a>(question: &'a str, history: &[Message], queries: &'a [Sear
     }
 }
 
-/// Writes the queries that are searched for a question.
+/// Writes the queries for a question.
 #[async_trait]
 pub trait QueryWriter: Send + Sync {
     /// The queries for a question. `history` holds the messages before it,
