@@ -143,7 +143,9 @@ mod tests {
         let error = chunks("def chunk(text):\n    return [text.upper()]\n", "Some oats.").unwrap_err();
         assert!(error.contains("chunker python") && error.contains("part 0 is not in the text"), "{error}");
         assert!(chunks("def chunk(text):\n    return [(0, 99)]\n", "Oats.").unwrap_err().contains("within the text"));
-        assert!(chunks("def chunk(text):\n    return 7\n", "Oats.").unwrap_err().contains("the function returned no list"));
+        assert!(
+            chunks("def chunk(text):\n    return 7\n", "Oats.").unwrap_err().contains("the function returned no list")
+        );
         assert!(chunks("def chunk(text):\n    return text.oats\n", "Oats.").unwrap_err().contains("AttributeError"));
     }
 
