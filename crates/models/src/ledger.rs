@@ -83,9 +83,9 @@ impl Ledger {
         self.models.is_empty()
     }
 
-    /// The usage of each model, with the account that [`account`] names.
+    /// The usage of each model, with its [`ledger_id`].
     pub fn models(&self) -> impl Iterator<Item = (&str, &ModelUsage)> {
-        self.models.iter().map(|(account, usage)| (account.as_str(), usage))
+        self.models.iter().map(|(id, usage)| (id.as_str(), usage))
     }
 
     /// The calls to all models.
@@ -104,15 +104,15 @@ impl Ledger {
         self.models.values().map(|usage| usage.seconds).sum::<f64>() + 0.0
     }
 
-    /// Adds what calls to one model used.
-    pub fn add(&mut self, account: &str, usage: &ModelUsage) {
-        *self.models.entry(account.to_owned()).or_default() += usage;
+    /// Adds what calls to the model with this [`ledger_id`] used.
+    pub fn add(&mut self, id: &str, usage: &ModelUsage) {
+        *self.models.entry(id.to_owned()).or_default() += usage;
     }
 
     /// Adds another ledger.
     pub fn merge(&mut self, other: &Self) {
-        for (account, usage) in other.models() {
-            self.add(account, usage);
+        for (id, usage) in other.models() {
+            self.add(id, usage);
         }
     }
 }
@@ -246,10 +246,10 @@ pub fn add(earlier: &Ledger) {
 /// `usage` may be empty.
 pub(crate) fn record(identity: &Identity, usage: &ModelUsage, began: Instant) {
     let Some(scope) = current() else { return };
-    let (account, usage) = (ledger_id(identity), ModelUsage { model: identity.model.clone(), ..usage.clone() });
+    let (id, usage) = (ledger_id(identity), ModelUsage { model: identity.model.clone(), ..usage.clone() });
     let call = TimedCall { began, ended: Instant::now(), seconds: usage.seconds };
     for scope in scope.all() {
-        locked(&scope.ledger).add(&account, &usage);
+        locked(&scope.ledger).add(&id, &usage);
         if let Some(calls) = &scope.calls {
             locked(calls).push(call);
         }

@@ -151,8 +151,8 @@ pub struct ModelContext {
     pub directory: ModelDirectory,
     /// The cores that in-process models share.
     pub cpu: CpuBudget,
-    /// Reads an environment variable. Libraries never do so by themselves;
-    /// only keys are asked for, by the names that the settings give.
+    /// Reads an environment variable. Libraries never do so by themselves. Asked
+    /// for are keys, headers and the address of a default endpoint.
     pub environment: Environment,
 }
 

@@ -68,7 +68,7 @@ const CREATE: &str = "
         checksum BLOB NOT NULL
     ) STRICT";
 
-/// The answers that the journal saved, for people. Older versions lack this table.
+/// How many answers came from the journal instead of being paid again, for people. Older versions lack this table.
 const CREATE_REUSE: &str = "
     CREATE TABLE IF NOT EXISTS reuse (
         model TEXT NOT NULL PRIMARY KEY,

@@ -55,15 +55,15 @@ impl Key {
         bytes.try_into().ok().map(Self)
     }
 
-    /// The key of a part of what this is the key of: its first 24 bytes are the
-    /// same, and the last 8 say which part.
+    /// The key of the part with this number: the first 24 bytes are those of
+    /// the whole's key, and the last 8 are the number.
     #[must_use]
     pub fn part(mut self, part: u64) -> Self {
         self.0[WHOLE..].copy_from_slice(&part.to_be_bytes());
         self
     }
 
-    /// Which part of `whole` this is the key of; none if it is of something else.
+    /// The number of the part of `whole` that has this key; none if it is not a part of it.
     pub fn part_of(&self, whole: &Self) -> Option<u64> {
         let (own, part) = self.0.split_at(WHOLE);
         let part = part.try_into().ok().map(u64::from_be_bytes);

@@ -129,7 +129,7 @@ pub fn check_pins(file: &Path, pins: &[Pin], skipped: &[&str], rewrite: bool) ->
                  taken for new ones. Raise VERSION in its file (also where the code it shares with others changed)"
             )),
             Some(old) if pin.input != old.input => {
-                open.push(format!("`{component}`: what it is tried with is not what was pinned"));
+                open.push(format!("`{component}`: its input is not the pinned one"));
             }
             Some(old) => open.push(format!("`{component}`: VERSION {version} is not pinned; {} is", old.version)),
         }

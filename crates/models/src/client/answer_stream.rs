@@ -127,7 +127,7 @@ impl fmt::Debug for AnswerStream {
 
 /// Where the work of an [`AnswerStream`] shows the text so far.
 pub(super) struct DraftView {
-    /// Written by the call, if the owner of this view begins it.
+    /// The call writes into it, if the caller of this view began the call.
     pub(super) draft: AnswerDraft,
     pieces: PieceDivider,
     sender: mpsc::UnboundedSender<AnswerPiece>,
@@ -146,7 +146,7 @@ impl DraftView {
 
     fn send(&self, pieces: Vec<AnswerPiece>) {
         for piece in pieces {
-            // Sending fails only without a reader, who would drive this work.
+            // Sending fails only if the stream was dropped, and then this work no longer runs.
             let _ = self.sender.send(piece);
         }
     }

@@ -70,9 +70,9 @@ impl Chat {
         self
     }
 
-    /// Waits until no other caller makes calls that share a long beginning,
-    /// where this matters: a model in this process has room for few prompts,
-    /// and two such callers would each push out what the other one needs.
+    /// Waits for a turn to make calls whose prompts share a long beginning. A
+    /// model in this process has room for few prompts, and two such callers
+    /// would each push out what the other one needs; other models have no turns.
     /// The turn ends when the guard is dropped.
     pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
         self.model.turns()?.clone().acquire_owned().await.ok()

@@ -75,7 +75,7 @@ pub(super) async fn until_cancelled<T>(
     }
 }
 
-/// A call that is handed on when its caller is cancelled.
+/// A call that goes on in the background if its caller is cancelled.
 pub(super) struct FinishGuard {
     key: Key,
     call: Shared<CallFuture>,

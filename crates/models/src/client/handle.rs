@@ -151,7 +151,7 @@ impl Embedder {
                 used += &StoredAnswer::from(entry).used;
             }
             if found > 0 {
-                // The calls for so many texts, each with the mean seconds of these entries.
+                // Counts as many calls as these texts would need, each with the mean seconds of their entries.
                 used.calls = usize::div_ceil(found, self.batch_size().max(1)) as u64;
                 used.seconds *= used.calls as f64 / found as f64;
                 ledger::record(self.identity(), &used, began);

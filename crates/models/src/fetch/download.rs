@@ -7,7 +7,7 @@ use reqwest::{StatusCode, header};
 use std::{collections::HashSet, fmt::Display, path::Path, sync::Mutex, time::Duration};
 use tokio::{fs::OpenOptions, io::AsyncWriteExt};
 
-/// How often an interrupted download is resumed without reporting it.
+/// A request fails after this many attempts in a row that brought no bytes.
 const MAX_ATTEMPTS: u32 = 5;
 /// How long a host may send nothing.
 const SILENCE: Duration = Duration::from_secs(30);

@@ -84,7 +84,7 @@ impl RepositoryManifest {
             .map_err(|error| FetchError::file(&path, &error))
     }
 
-    /// Asks the hub for the present meaning of the reference.
+    /// Asks the hub which files the reference means now.
     pub(super) async fn ask(
         downloader: &Downloader,
         hub: &str,

@@ -50,13 +50,13 @@ pub struct Config {
     /// The most tokens of a prompt with its answer; never more than the model
     /// was trained with.
     pub context_length: usize,
-    /// How many prompts are kept for what they share with the next, 1 to 64.
-    /// As many calls are computed at once, if there is a core for each. Each
-    /// needs memory for `context_length` tokens (12 KiB per token for a model
-    /// of half a billion parameters).
+    /// How many prompts are kept, 1 to 64, so that the next prompt reuses the
+    /// beginning that it shares with one of them. As many calls are computed at
+    /// once, if there is a core for each. Each needs memory for `context_length`
+    /// tokens (12 KiB per token for a model of half a billion parameters).
     pub sequences: usize,
-    /// How many cores to use; all of the budget if not set. A call that could
-    /// have several uses one while other programs want them: that is faster.
+    /// How many cores to use; all that models may use if not set. While other
+    /// programs use the cores, a call uses only one, which is then faster.
     pub threads: Option<usize>,
 }
 

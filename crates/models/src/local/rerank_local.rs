@@ -24,8 +24,8 @@ pub struct Config {
     /// A file, a folder, or `hf:owner/repository`. Default
     /// `hf:cross-encoder/ms-marco-MiniLM-L6-v2`.
     pub model: String,
-    /// Tokens of query and passage together; of what is beyond this, the
-    /// longer one is cut. Default: what the model was published with.
+    /// The most tokens of query and passage together; beyond this, the longer
+    /// of the two is cut. Default: what the model was published with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<usize>,
     /// How weights are kept. Default: `int8` where the model is converted from

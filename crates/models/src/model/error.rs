@@ -163,7 +163,7 @@ pub struct FunctionError {
     /// Whether another attempt may help.
     #[serde(default, rename = "passes")]
     pub is_transient: bool,
-    /// When to come back, if it said so.
+    /// How long to wait before the next attempt, if the function said so.
     #[serde(skip)]
     pub retry_after: Option<Duration>,
 }

@@ -239,7 +239,7 @@ fn check_scalar(schema: &Map<String, Value>, value: &Value, at: &str) -> Result<
     }
 }
 
-/// Integers are written without a fraction, because programs read them so.
+/// `1.0` is no integer here, because programs that read an integer refuse it.
 fn is_a(value: &Value, kind: &str) -> bool {
     match kind {
         "object" => value.is_object(),

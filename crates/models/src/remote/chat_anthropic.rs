@@ -1,10 +1,11 @@
 //! Claude models at Anthropic, or at whatever speaks its Messages API:
 //! `/messages` with the key in `x-api-key`.
 //!
-//! Schemas need a model of late 2025 or newer; an older one refuses them and
-//! is then asked in words, at once with `omit = ["response_format"]`. Newer
-//! models refuse some of the sampling parameters: `omit` those too. There is no
-//! seed and there are no probabilities of tokens.
+//! Schemas need a model of late 2025 or newer. An older one refuses them, and
+//! then the prompt asks for the schema; with `omit = ["response_format"]` it
+//! does so from the first call. Newer models refuse some of the sampling
+//! parameters: `omit` those too. There is no seed and there are no
+//! probabilities of tokens.
 
 use super::{
     http::Conventions,

@@ -5,8 +5,8 @@
 //! Use it for judges and generators that do not fit into this process. Models
 //! differ in which parameters they accept; `omit` leaves some out and `extra`
 //! adds others. Without `base_url` it is OpenAI's own endpoint, with the key in
-//! `OPENAI_API_KEY`. Where an endpoint refuses a newer part of the protocol by its
-//! name, it is asked without.
+//! `OPENAI_API_KEY`. If a refusal names a newer part of the protocol, the request
+//! is sent again without that part.
 
 use super::{
     http::{Conventions, DefaultEndpoint},

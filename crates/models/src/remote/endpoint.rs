@@ -37,8 +37,8 @@ macro_rules! endpoint_settings {
             pub base_url: String,
             $( $(#[$meta_1])* $visible_1 $own_1: $Own1, )*
             /// The name of the environment variable that holds the key; empty
-            /// where the endpoint wants none. Default where no address is set:
-            /// `OPENAI_API_KEY`.
+            /// if the endpoint wants none. Default of `chat.openai` and
+            /// `embedding.openai` without `base_url`: `OPENAI_API_KEY`.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub api_key_env: Option<String>,
             /// More headers. A value `env:NAME` is read from that variable.
@@ -58,8 +58,8 @@ macro_rules! endpoint_settings {
             /// batch of long vectors is large. A text is never longer than 1
             /// MiB.
             pub max_response_bytes: usize,
-            /// How many calls may be in flight at once; up to 256 if left out,
-            /// as many as the endpoint shows to take.
+            /// How many calls may be in flight at once; if left out, as many
+            /// as the endpoint turns out to take, up to 256.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub concurrency: Option<usize>,
             /// What is known of its limits; the rest is learned.

@@ -125,7 +125,7 @@ impl RefusalBody {
         serde_json::from_value(self.body.get("function_failed")?.clone()).ok()
     }
 
-    /// When to come back, where the body says it and not a header (Google).
+    /// How long to wait before the next attempt, if the body says it instead of a header (Google).
     pub(super) fn retry_after(&self) -> Option<Duration> {
         let delay = self.details().find_map(|detail| detail.get("retryDelay")?.as_str())?;
         wait(delay.strip_suffix('s')?.parse().ok()?)

@@ -85,7 +85,7 @@ endpoint_settings! {
         /// Prompt and answer together, in tokens.
         pub context_length: usize = P::PROVIDER.context_length,
         /// Parameters that this model refuses, such as `temperature` or `seed`.
-        /// Without `response_format` a schema is asked for in words.
+        /// With `response_format` among them, the prompt asks for a schema.
         pub omit: Vec<String> = Vec::new(),
         /// More parameters of the request body, such as `reasoning_effort`.
         pub extra: Map<String, Value> = Map::new(),
@@ -165,7 +165,7 @@ where
     }
 }
 
-/// The part of a chat model that its endpoint does not have.
+/// The part of a remote model that only chat models have.
 struct ChatPart {
     speaker: Box<dyn Speaker>,
     omit: Vec<String>,

@@ -39,10 +39,10 @@ endpoint_settings! {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RerankShape {
-    /// `documents`, without sending them back; also vLLM's.
+    /// `documents`, which the answer leaves out; also vLLM's.
     #[default]
     Jina,
-    /// `documents`, version 2.
+    /// `documents`; version 2 of Cohere's API.
     Cohere,
     /// `texts`; the server holds one model.
     Tei,

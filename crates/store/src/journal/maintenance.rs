@@ -1,5 +1,5 @@
-//! Maintenance of a journal: what it holds and has saved, which entries are
-//! damaged, and removing entries.
+//! Maintenance of a journal: statistics, a search for damaged entries, and
+//! removing entries.
 
 use super::{Connection, Error, Journal, JournalEntry, JournalInner, SELECT, intact, lock_ignoring_panics, unsigned};
 use rusqlite::{ErrorCode, TransactionBehavior, params};

@@ -191,7 +191,7 @@ fn open_damaged(path: &Path) -> Result<Connection, Error> {
     })
 }
 
-/// Copies the intact entries that are not there yet, the outbox, and the counts of saved answers.
+/// Copies the intact entries that are not there yet, the outbox, and the counts of reused answers.
 fn copy(from: &Connection, to: &Connection) -> rusqlite::Result<()> {
     let mut kept = Vec::new();
     // From both ends, each as far as it goes, because damage is mostly in one place.

@@ -2,7 +2,7 @@
 //! divides it, and each process spends no more than its allowance.
 //!
 //! A process asks when its next call does not fit into its allowance, and gets
-//! a little more than that call needs, so that not every call has to ask. If
+//! up to 16 times what it asks for, so that not every call has to ask. If
 //! the authority does not answer, the call gives its slot back and asks again
 //! later, for two minutes. A process gives back what it does not need; at once
 //! if others want it. Processes spend only what they were given, so the caps
@@ -11,8 +11,8 @@
 //!
 //! A process that no longer reports may have spent its whole allowance, so all
 //! of it counts as spent. An authority that was restarted knows only what
-//! living processes report, which they do every few seconds; before that it
-//! should give nothing.
+//! living processes report, which they do every few seconds; until then, its
+//! caller must pass it requests without a wanted amount.
 
 use super::{BudgetAdmission, BudgetInner, BudgetState, Obstacle, obstacle};
 use crate::{
