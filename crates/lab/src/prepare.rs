@@ -1,5 +1,5 @@
 //! Checks and plans an experiment: [`Session::prepare`] finds every mistake before work or money is
-//! spent. It only parses the corpus, and generates golden questions if there are none yet.
+//! spent. Its only work is to parse the corpus and, if there are none yet, to generate golden questions.
 
 pub(crate) mod questions;
 pub(crate) mod searched;
@@ -47,7 +47,7 @@ pub struct PreparedRun {
     /// Questions that are left out of this run, since their evidence stands in
     /// a file that could not be read.
     pub left_out: Vec<String>,
-    /// What the file of questions holds, and which of its columns are not used;
+    /// What the dataset holds, and which of its file's columns are not used;
     /// none where there is no dataset.
     pub dataset: Option<DatasetReport>,
     /// Other runs that use the same object store now: what each of them

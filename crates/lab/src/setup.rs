@@ -75,8 +75,8 @@ pub struct ClusterSetup {
     /// Where models come from that are missing on a worker; none are pulled
     /// if left out.
     pub pull: Option<PullOptions>,
-    /// The folder for what must be on a local disk, instead of a `.reverie`
-    /// beside the experiment file, where the store is an object store.
+    /// Where the store is an object store: the folder for what must be on a
+    /// local disk. Default: `.reverie` beside the experiment file.
     pub local_folder: Option<PathBuf>,
 }
 

@@ -102,7 +102,7 @@ async fn with_corpus_questions_and_store_on_s3_nothing_else_is_different() {
     run(&server, &workspace, &["run"]).refused_with(&["s3://bucket/golden/none.jsonl does not exist"]);
     let generate = format!("generate = {{ model = \"gpt\" }}\n{model}");
     experiment(&workspace, RETRIEVAL, [STORE, "s3://bucket/documents", "s3://bucket/golden/none.jsonl"], &generate);
-    run(&server, &workspace, &["run"]).refused_with(&["questions are generated into files only"]);
+    run(&server, &workspace, &["run"]).refused_with(&["questions are generated into local files only"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -38,7 +38,7 @@ impl IndexSource<'_> {
 struct AnswerTasks {
     /// The key of everything that decides the answers, except the questions.
     stem: Key,
-    /// The tasks, each with the number of its range of scores.
+    /// The tasks, each with the number of the range in which its answers are scored: see `ranges`.
     shards: Vec<(usize, TaskId)>,
 }
 
@@ -122,7 +122,7 @@ impl Plan {
         let (corpus, enriched) = self.corpus(inputs, trial, documents, standalone);
         let mut passages = self.retrieve(inputs, trial, &corpus, queries);
         for (axis, stage) in trial.pipeline.passage_stages() {
-            // Later stages are not part of the key, and may hold the content of a file.
+            // Without prompt and generator: they are not part of the key, and may hold the content of a file.
             let pipeline = Box::new(PipelineConfig { prompt: None, generator: None, ..trial.pipeline.clone() });
             let corpus = corpus.clone();
             let queries = queries.filter(|_| stage.searches_again()).or(standalone);
@@ -240,8 +240,8 @@ impl Plan {
         Some(documents.iter().zip(chunks).map(enrich).collect())
     }
 
-    /// The vectors of the questions as they stand alone, if a stage compares them; if queries are
-    /// written, the search does not.
+    /// The vectors of the standalone questions, if a stage compares them. The retriever does so only
+    /// if no queries are written.
     fn embed_questions(
         &mut self,
         inputs: &PlanInputs<'_>,

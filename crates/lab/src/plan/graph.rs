@@ -48,7 +48,7 @@ pub struct TrialTasks {
     pub corpus: CorpusInputs,
     /// What is searched in place of its chunks' texts, in shards; empty if the texts are searched.
     pub enriched: Vec<TaskId>,
-    /// What it searches for each question, if that is not the question itself.
+    /// The queries to search with, if they are not the questions themselves.
     pub queries: Option<TaskId>,
     /// Its passages.
     pub passages: TaskId,

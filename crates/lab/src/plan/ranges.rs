@@ -15,8 +15,8 @@ const SEED: u64 = 0x0DE2;
 /// Questions of a range of answers: few, so that a lost task loses little and
 /// trials finish one after another.
 const ANSWERED_TOGETHER: usize = 8;
-/// Questions of a range of scores: eight ranges of answers. A part of a range
-/// is a number of 64 bits.
+/// Questions of a range of scores: eight ranges of answers. There cannot be more,
+/// as a part of a range is a mask of 64 bits.
 const SCORED_TOGETHER: usize = 64;
 
 /// All questions in the order in which they are asked, by their places in the

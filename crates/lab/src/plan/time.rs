@@ -40,8 +40,9 @@ pub struct ComponentTime {
 /// its models have equal settings.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Components {
-    /// Digests of the settings of models and of judging, which hold no secrets.
+    /// Digests of the models' settings, by name. Secrets are no part of them.
     models: BTreeMap<String, String>,
+    /// The names of the judges and of the evaluation's embedder.
     evaluate: Vec<String>,
 }
 

@@ -39,7 +39,7 @@ impl ImportedDataset {
 /// What a run asks, and the documents that it asks about.
 pub(super) struct DatasetQuestions {
     pub(super) questions: Vec<Question>,
-    /// What the dataset's file holds, or would if it were written.
+    /// What the dataset holds, and which of its file's columns are not used.
     pub(super) report: DatasetReport,
     pub(super) corpus: CorpusSummary,
 }
@@ -61,7 +61,7 @@ pub(crate) async fn import(session: &Session, mistakes: &mut Vec<String>) -> Res
         match &spec.generate {
             Some(_) if !is_url => return Ok(ImportedDataset { dataset: None, ignored: Vec::new() }),
             Some(_) => mistakes.push(format!(
-                "dataset.path: there is no {shown}, and questions are generated into files only: give a path, then {}",
+                "dataset.path: there is no {shown}, and questions are generated into local files only: give a local path, then {}",
                 Action::ExportGolden(&shown)
             )),
             None => mistakes.push(format!(
@@ -96,8 +96,8 @@ async fn dataset_bytes(session: &Session, path: &str) -> Result<Option<Vec<u8>>,
     Error::allow_missing(&path, std::fs::read(&path))
 }
 
-/// Looks for the evidence of imported questions in the documents, or generates questions. Neither
-/// is done where it cannot work.
+/// Looks for the evidence of imported questions in the documents, or generates questions, if there
+/// are no mistakes.
 pub(super) async fn read_questions(
     session: &Session,
     loaded: &LoadedCorpus,

@@ -6,7 +6,7 @@
 //! (`cargo run --release --example search_replay`) and in experiments.
 //!
 //! All trials are asked the questions in the same random order, and each trial
-//! is always asked the first ones. So any two trials can be compared in pairs.
+//! is always asked the first ones. So any two trials can be compared question by question.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

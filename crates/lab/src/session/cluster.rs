@@ -1,4 +1,4 @@
-//! What a session does for a cluster: joins it, and on a worker pulls models that the driver has.
+//! What a session does for a cluster: joins it, and on a worker pulls the models that are missing there.
 
 use super::{
     Session,

@@ -56,8 +56,8 @@ pub struct RayEngineSpec {
     /// it asks for one. Default `RAY_AUTH_TOKEN`.
     pub token_env: String,
     /// For a Jobs address: variables that the job is given, such as a model's
-    /// key. Ray shows them to whoever may look at its jobs; a cluster that has
-    /// them set itself needs none.
+    /// key. Ray shows them to whoever may look at its jobs; leave out those that
+    /// are set on the cluster itself.
     pub environment: Vec<String>,
 }
 
@@ -87,7 +87,7 @@ impl RayEngineSpec {
 pub struct StageSpec {
     /// CPUs of a worker. Default 1.
     pub cpus: f64,
-    /// GPUs of a worker; a part of one can be shared. Default 0.
+    /// GPUs of a worker; with a fraction, workers share one. Default 0.
     pub gpus: f64,
     /// Memory of a worker in MiB. Default: not reserved.
     pub memory_mib: Option<u64>,

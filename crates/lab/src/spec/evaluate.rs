@@ -52,7 +52,10 @@ pub(super) fn read<'a>(
             (needs.judge && judges.is_empty(), "needs a judge: add `judge = \"MODEL\"` under [evaluate]"),
             (needs.embedder && embedder.is_none(), "needs an embedder: add `embedder = \"MODEL\"` under [evaluate]"),
             (needs.answer && !context.generator, "scores answers, but [space] has no `generator`"),
-            (needs.columns, &*format!("wants `columns`, which only rows of answers have: see {}", Action::Score)),
+            (
+                needs.columns,
+                &*format!("wants `columns`, which only rows of your own answers have: see {}", Action::Score),
+            ),
         ] {
             if missing {
                 reader.error(*at, format!("evaluate.metrics: `{name}` {message}"));

@@ -17,7 +17,7 @@ pub struct Override {
 
 /// The key of an override leads to nothing in the file.
 #[derive(Debug, thiserror::Error)]
-#[error("`{table}` of the file has no `{name}`: set the whole of `{table}`, as in the file")]
+#[error("`{table}` of the file has no `{name}`: set the whole of `{table}`, written as in a file")]
 struct NoSuchName {
     table: String,
     name: String,

@@ -39,7 +39,7 @@ pub(super) fn schema() -> Value {
             "type": "object", "additionalProperties": model,
             "description": "Models, by the names that the rest of the file uses.",
         },
-        "space": one_or_several(&space, "What is compared: every combination of the lists. Of several tables, the trials are those of all of them."),
+        "space": one_or_several(&space, "What is compared: every combination of the lists. With several tables, the combinations of each."),
         "search": { "description": "How trials are chosen from the space; all of them if it is left out.", "anyOf": [search] },
         "evaluate": evaluate,
         "engine": {
@@ -148,8 +148,8 @@ fn evaluate_schema(definitions: &mut Definitions) -> Value {
         "judged": count("Only this many of the answered questions are judged. Default all."),
         "objective": one_or_several(
             &word,
-            "The metrics whose mean chooses the winner. Default: of the metrics of retrieval `ndcg`, of those of answers \
-             `answer_similarity` and `token_f1`; where there are none of these, all of the kind that need no judge.",
+            "The metrics whose mean chooses the winner. Default: `ndcg` for retrieval, `answer_similarity` and `token_f1` \
+             for answers; for a kind with none of these, all its metrics that need no judge.",
         ),
         "budget": budget,
     });

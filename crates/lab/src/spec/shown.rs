@@ -115,8 +115,8 @@ fn restore(value: &mut Value, here: &Value, place: &str, missing: &mut Vec<Strin
     }
 }
 
-/// Removes nulls, which TOML cannot express, and empty lists and tables, which
-/// mean the same as nothing.
+/// Removes nulls, which TOML cannot express, and empty lists, which mean the same
+/// as nothing.
 fn remove_empty(value: &mut Value) {
     let empty = |value: &Value| match value {
         Value::Null => true,

@@ -156,9 +156,8 @@ fn check_prompt(reader: &mut ExperimentReader<'_>, read: &Space, place: &str, ta
         let name = generator.name();
         if let Some(own) = generator.prompt().filter(|own| *own != Prompt::default()) {
             let own = serde_json::json!(own);
-            let reason = format!(
-                "`{name}` has `prompt = {own}` of its own: leave that out, or list {own} here and leave the axis to decide"
-            );
+            let reason =
+                format!("`{name}` has `prompt = {own}` of its own: leave that out, or move {own} into this list");
             reader.error(listed.span().start, format!("{place}.prompt: {reason}"));
         }
     }

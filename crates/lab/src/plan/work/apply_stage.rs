@@ -24,7 +24,7 @@ pub(crate) struct ApplyStageWork {
     pub(crate) corpus: CorpusInputs,
     /// The task that wrote the queries. Set if questions come after earlier
     /// messages and are replaced by standalone ones, or if the stage searches
-    /// again, which uses their filter.
+    /// again: it uses the filter that was written with the queries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) queries: Option<TaskId>,
 }

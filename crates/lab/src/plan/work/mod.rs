@@ -83,7 +83,8 @@ pub(crate) trait DescribeWork: Send + Sync {
         self.component().is_some_and(|(component, _)| component.runs_function())
     }
 
-    /// Whether it may call models. If so, its usage is stored even if there were no calls.
+    /// Whether it may call models that count in a trial's price; a score's do not. If so, its usage
+    /// is stored even if there were no calls.
     fn calls_models(&self) -> bool {
         true
     }
@@ -136,12 +137,12 @@ pub(crate) struct WorkLabel<'a> {
     pub(crate) settings: Value,
     /// Its models, by name.
     pub(crate) models: Vec<&'a str>,
-    /// Whether the experiment's judges and embedder are among its models.
+    /// Whether the judges and the embedder of `[evaluate]` are among its models.
     pub(crate) uses_judges: bool,
 }
 
 impl<'a> WorkLabel<'a> {
-    /// A component, with the trial's embedder.
+    /// A component, with the trial's embedder if the component compares vectors of tokens.
     fn component(component: &'a dyn Choice, embedder: Option<&'a str>) -> Self {
         let embeds = component.indexes().into_iter().any(IndexKind::compares_tokens);
         let models = component.models().into_iter().chain(embedder.filter(|_| embeds)).collect();

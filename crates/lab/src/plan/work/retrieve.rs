@@ -23,7 +23,7 @@ pub(crate) struct RetrieveWork {
     /// The trial's embedder, if the retriever or the chunker needs it.
     pub(crate) embedder: Option<String>,
     pub(crate) corpus: CorpusInputs,
-    /// What is searched, if it is not the questions themselves, and its vectors.
+    /// The queries to search with, if they are not the questions themselves, and their vectors.
     pub(crate) written: Option<QueryTasks>,
 }
 

@@ -25,7 +25,7 @@ pub struct TrackerSettingsError(pub(crate) String);
 /// How often a tracker works.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pace {
-    /// The time between two views while the run goes on.
+    /// The time between two updates while the run goes on.
     pub every: Duration,
     /// The longest time that the end of a run waits until everything is on the server.
     pub wait: Duration,
