@@ -2,8 +2,8 @@
 //!
 //! Passages are taken to be as many and as large as the settings allow, and
 //! answers as long as `max_tokens`; answers that are in the journal already are
-//! not subtracted. So a run mostly costs less. How many statements a judge
-//! finds is known only later. Each metric tells how often it asks its judges. If
+//! not subtracted. So a run mostly costs less. How many statements a judge will
+//! find is not known yet: each metric estimates how often it asks its judges. If
 //! there are several judges, each is asked, but only the first writes statements.
 
 use super::{Plan, graph::TaskId, model_load::ModelLoad, work::Sizes};

@@ -28,8 +28,8 @@ pub struct CorpusInputs {
 }
 
 impl CorpusInputs {
-    /// All of them. Their order is part of keys: indexes are in the order of
-    /// their names, so that a new kind of index changes no key.
+    /// All of them. Their order is part of keys: indexes in shards come last,
+    /// the others after the chunks, each by name, so that a new kind changes no key.
     pub(crate) fn all(&self) -> Vec<TaskId> {
         let mut indexes: Vec<_> = self.indexes.iter().collect();
         indexes.sort_by_key(|(kind, _)| kind.name());
