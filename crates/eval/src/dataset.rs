@@ -220,7 +220,7 @@ impl Dataset {
     /// One line of JSON per question: what [`import`] reads.
     ///
     /// # Errors
-    /// None that a dataset can cause; the writer's type has one.
+    /// Never for a dataset; the signature of the JSON writer allows one.
     pub fn to_jsonl(&self) -> Result<String, serde_json::Error> {
         let mut out = String::new();
         for question in &self.questions {

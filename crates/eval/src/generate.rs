@@ -90,7 +90,7 @@ pub struct GenerateOptions {
     /// Decides which passages are drawn, and in which voices.
     pub seed: u64,
     /// The share of each kind; what is not named has none. All kinds with
-    /// their own shares if left out.
+    /// their default shares if left out.
     pub kinds: BTreeMap<QuestionKind, f64>,
     /// Who asks, in turns; nobody in particular if empty.
     pub personas: Vec<Persona>,
@@ -241,7 +241,7 @@ impl GeneratedQuestions {
         counts
     }
 
-    /// Whether generation stopped because the user's function always raised.
+    /// Whether generation stopped because the user's function raised several times in a row.
     pub fn is_stopped_by_function(&self) -> bool {
         self.raised_in_a_row >= MOST_RAISES
     }

@@ -5,8 +5,8 @@
 //!
 //! The normal form is that of SQuAD's evaluation script (P. Rajpurkar et al.,
 //! EMNLP 2016), in own code: lower case, no punctuation, no English articles,
-//! single spaces. Two differences: typographic punctuation goes as ASCII
-//! punctuation does, and dashes longer than a hyphen separate words.
+//! single spaces. Two differences: typographic punctuation is removed like ASCII
+//! punctuation, and dashes longer than a hyphen separate words.
 
 use regex::Regex;
 use rust_stemmers::{Algorithm, Stemmer};

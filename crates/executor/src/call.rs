@@ -26,8 +26,8 @@ impl Call {
         Self { group, ..self }
     }
 
-    /// A call with this cost, in the unit of the limit on cost: for a model,
-    /// about so many tokens.
+    /// A call with this cost, in the unit of the limit on cost: for a model, its
+    /// estimated tokens.
     #[must_use]
     pub fn with_cost(self, cost: u64) -> Self {
         Self { cost, ..self }

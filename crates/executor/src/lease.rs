@@ -49,8 +49,8 @@ pub struct LeaseReport {
     pub hints: Option<RateHints>,
 }
 
-/// Divides a limit among processes. Callers pass the time, which need not be
-/// that of the processes.
+/// Divides a limit among processes. Callers pass the current time; the clocks of
+/// the processes may differ from it.
 #[derive(Debug)]
 pub struct Authority {
     limit: AdaptiveController,
@@ -135,9 +135,9 @@ impl Authority {
         }
     }
 
-    /// Applies what a process states about the limit. Of the statements of all
-    /// processes whose lease is valid, the smaller one of each number holds; a
-    /// process that has ended or has no calls does not count.
+    /// Applies what a process states about the limit. The smallest value of each number
+    /// holds, among all processes whose lease is valid; a process that has ended or has
+    /// no calls does not count.
     pub fn declare_for(&mut self, process: u64, settings: AdaptiveSettings, now: Instant) {
         self.stated.retain(|_, (_, until)| *until > now);
         self.stated.insert(process, (settings, now + self.valid));

@@ -281,7 +281,7 @@ pub struct LimiterStatus {
     pub target: usize,
     /// Attempts with a result.
     pub completed: u64,
-    /// Attempts that failed without being refused or late.
+    /// Attempts that failed, and were neither refused nor timed out.
     pub failed: u64,
     /// Attempts that the other side refused for lack of capacity.
     pub refused: u64,

@@ -17,8 +17,8 @@ const SHORTEST_RETRY_AFTER: Duration = Duration::from_millis(10);
 /// not counted, and the call is tried again as long as other calls get through.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// The most failed attempts, without refusals for lack of capacity; 1 means
-    /// no retry.
+    /// The most failed attempts, not counting refusals for lack of capacity; 1
+    /// means no retry.
     pub max_attempts: u32,
     /// The bound of the first wait.
     pub base_delay: Duration,
@@ -73,7 +73,7 @@ impl RetryPolicy {
         if attempts >= self.max_attempts && (!is_refusal || self.max_attempts <= 1) {
             return None;
         }
-        // A request that all calls come back at once cannot be meant.
+        // Nobody wants all calls back at once: such a short wait is not meant.
         let is_meant = |wait: &Duration| (SHORTEST_RETRY_AFTER..=self.longest_retry_after()).contains(wait);
         if let Some(wait) = retry_after.filter(is_meant) {
             return Some(wait);

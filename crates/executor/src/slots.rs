@@ -46,7 +46,7 @@ pub(crate) struct Counters {
 #[derive(Debug, Default)]
 struct CallQueue {
     sequence: u64,
-    /// The present round of the groups' turns: grows with each call that is let in.
+    /// The latest round of the groups' turns from which a call was let in.
     round: u64,
     /// The round in which the next call of a group has its turn.
     turns: HashMap<u64, u64>,

@@ -44,7 +44,7 @@ const QUESTION: &[&str] = &["question", "user_input", "query", "input"];
 const ANSWER: &[&str] = &["answer", "response", "actual_output", "prediction", "output"];
 const PASSAGES: &[&str] = &["contexts", "retrieved_contexts", "retrieval_context", "passages"];
 const REFERENCE: &[&str] = &["reference", "ground_truth", "ground_truths", "expected_output", "expected"];
-/// The columns of which a row may have one each; the second group is the question.
+/// A row may have one column of each group; the second group is the question.
 const GROUPS: [&[&str]; 5] = [ID, QUESTION, ANSWER, PASSAGES, REFERENCE];
 const OTHER: &[&str] = &["evidence", "tags", "answerable", "is_impossible", "reference_contexts"];
 /// The columns that are read into a row's own fields.

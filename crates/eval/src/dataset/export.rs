@@ -50,7 +50,7 @@ impl Dataset {
     /// The bytes of a file.
     ///
     /// # Errors
-    /// None that a dataset can cause; the writers' types have some.
+    /// Never for a dataset; the signatures of the writers allow some.
     pub fn export(&self, format: DatasetFormat, columns: ColumnSet) -> Result<Vec<u8>, ExportError> {
         let rows: Vec<Map<String, Value>> = self.questions.iter().map(|question| row(question, columns)).collect();
         let has = |has: fn(&Question) -> bool| self.questions.iter().any(has);

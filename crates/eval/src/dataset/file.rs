@@ -19,7 +19,7 @@ use std::collections::HashMap;
 #[non_exhaustive]
 pub enum UnwritableFile {
     /// The format cannot be changed in place.
-    #[error("{0}: a file of this format is only read: write the questions as {formats}", formats = super::DatasetFormat::editable().titles())]
+    #[error("{0}: a file of this format cannot be changed: write the questions as {formats}", formats = super::DatasetFormat::editable().titles())]
     NotInPlace(String),
     /// No question is left.
     #[error("{0}: no question would be left in it: remove the file yourself")]

@@ -41,7 +41,7 @@ pub(super) const QUESTION: &[&str] = &["question", "user_input"];
 const REFERENCE: &[&str] = &["reference", "ground_truth", "ground_truths"];
 pub(super) const TURNS: &[&str] = &["turns", "history", "chat_history"];
 pub(super) const ANSWERABLE: &[&str] = &["answerable", "is_impossible"];
-/// The columns of which a row may have one each; the second group is the question.
+/// A row may have one column of each group; the second group is the question.
 const GROUPS: [&[&str]; 5] = [ID, QUESTION, TURNS, REFERENCE, ANSWERABLE];
 const OTHER: &[&str] =
     &["evidence", "reference_contexts", "contexts", "draft", "tags", "origin", "split", "review", "filter", "attack"];

@@ -1,5 +1,5 @@
-//! Reads a table of metadata: JSONL, CSV or Parquet with a column `path` and
-//! columns of any other names, one row for each document.
+//! Reads a table of metadata: JSONL or CSV with a column `path` and columns of any
+//! other names, one row for each document.
 
 use super::{
     fault::{ImportError, RowError},

@@ -78,8 +78,8 @@ pub(super) enum PassagesError {
     )]
     OtherWords { number: usize, document: String },
     #[error(
-        "at {number}: its text holds the quote of golden evidence, and its place does not overlap it; so do {elsewhere} of \
-         {all} passages with such a quote: count both in bytes, or {DOCUMENTS}"
+        "at {number}: its text holds the quote of golden evidence, and its place does not overlap it; the same is true of \
+         {elsewhere} of {all} passages with such a quote: count both in bytes, or {DOCUMENTS}"
     )]
     Elsewhere { number: usize, elsewhere: usize, all: usize },
 }

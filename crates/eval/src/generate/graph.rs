@@ -4,8 +4,8 @@
 //! of edges are found by rules, so the graph needs no model and is always the same.
 //!
 //! - **Entities** are names and terms: words with a capital inside a sentence,
-//!   runs of them, and words that no dictionary has (`apt-get`, `/etc/fstab`,
-//!   `IPv6`). Entities in many passages are ignored, because they connect nothing
+//!   runs of them, and words with marks, digits or capitals inside (`apt-get`,
+//!   `/etc/fstab`, `IPv6`). Entities in many passages are ignored, because they connect nothing
 //!   worth asking about.
 //! - **Similarity** is that of BM25, as a share of the score that the passage
 //!   has for itself.

@@ -23,7 +23,7 @@
 //!   Ragas); `collections` gives 1 if either has none, which rewards refusals.
 //!   Where one has none the counts decide: an answer without statements has 0;
 //! - P and R are 0 where their denominators are, without an exception;
-//! - an empty answer has no score (`empty_input`).
+//! - an empty answer counts as the worst value.
 //!
 //! Source: Ragas' documentation; F-measure after C. J. van Rijsbergen,
 //! "Information Retrieval", 1979.

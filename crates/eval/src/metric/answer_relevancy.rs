@@ -4,8 +4,8 @@
 //! needs a judge and an embedder, and no reference. It says nothing about
 //! whether the answer is true.
 //!
-//! 1. From the answer alone, the judge writes `strictness` questions that it
-//!    would answer, and says whether it is noncommittal.
+//! 1. From the answer alone, the judge writes `strictness` questions to which it
+//!    would be the answer, and says whether the answer is noncommittal.
 //! 2. score = mean_i cos(E(question), E(written question i)), or 0 if the
 //!    answer is noncommittal. In [-1, 1], not clipped.
 //!
@@ -15,13 +15,13 @@
 //!
 //! Differences from Ragas 0.4 (`collections`):
 //! - where the model offers token probabilities, whether the answer is
-//!   noncommittal is asked once, as a Yes/No question; else every sample has a
-//!   flag and only all of them make it noncommittal, as there;
+//!   noncommittal is asked once, as a Yes/No question; else, as in Ragas, every
+//!   sample has a flag, and the answer is noncommittal if all flags say so;
 //! - a sample without a readable question means no score (`judge_unparsable`);
 //!   `collections` drops it, and gives 0 if none is left;
 //! - both questions are embedded as queries;
 //! - each sample has its own seed, so that a run can be repeated;
-//! - an empty answer has no score (`empty_input`).
+//! - an empty answer counts as the worst value.
 //!
 //! Source: S. Es et al., "RAGAS: Automated Evaluation of Retrieval Augmented
 //! Generation", EACL 2024.

@@ -8,8 +8,9 @@
 //! the others without c do not.
 //! score = needed citations / citations. An answer that cites nothing is 0.
 //!
-//! An answer that only declines to answer has nothing to cite and no score
-//! (`empty_input`), and neither has one to an empty retrieval.
+//! An answer that only declines to answer has nothing to cite and counts as 0,
+//! and so does any answer to an empty retrieval. Where the question is marked as
+//! unanswerable, the metric does not apply to an answer that declines.
 //!
 //! Calls for a score: one for each sentence that cites. For each supported
 //! sentence with several citations, also one for each citation, and one more

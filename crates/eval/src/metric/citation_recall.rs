@@ -9,8 +9,9 @@
 //! together, support it? A sentence without citations is not supported.
 //! score = supported sentences / sentences.
 //!
-//! An answer that only declines to answer has nothing to cite and no score
-//! (`empty_input`), and neither has one to an empty retrieval.
+//! An answer that only declines to answer has nothing to cite and counts as 0,
+//! and so does any answer to an empty retrieval. Where the question is marked as
+//! unanswerable, the metric does not apply to an answer that declines.
 //!
 //! Calls for a score: one for each sentence that cites. A judge that tells no
 //! token probabilities gets sentences with the same citations in one call.

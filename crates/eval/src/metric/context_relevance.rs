@@ -15,10 +15,10 @@
 //! - a rating that cannot be read means no score (`judge_unparsable`); there,
 //!   the other rating alone becomes the score;
 //! - the ratings come from token probabilities where offered (the most
-//!   probable one), and nothing is asked five times until it can be read;
+//!   probable one), and each is asked for once (there, up to five times);
 //! - the passages are numbered, fenced and escaped;
-//! - an empty retrieval is 0 without a call, where `collections` raises. That
-//!   passages which only repeat the question are 0 is left to the judge.
+//! - an empty retrieval is 0 without a call, where `collections` raises. Whether
+//!   passages that only repeat the question are 0 is for the judge; there, a rule.
 //!
 //! Source: Ragas' documentation.
 

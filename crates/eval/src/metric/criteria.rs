@@ -18,9 +18,9 @@
 //! Calls for a score: one.
 //!
 //! Differences from Ragas 0.4.3 (aspect critic, simple criteria): a verdict
-//! comes from token probabilities where offered; nothing is asked several
-//! times and voted on (several judges may be); the degree has fixed ends; an
-//! empty answer has no score; texts of a sample are fenced.
+//! comes from token probabilities where offered; a judge is asked once, so that
+//! only several judges vote; the degree has fixed ends; an empty answer counts as
+//! the worst value; texts of a sample are fenced.
 //!
 //! Source: Ragas' documentation.
 
@@ -51,7 +51,7 @@ pub enum CriterionScale {
 pub struct Config {
     /// The metric's name; `criteria` if left out. Needed where there are several.
     pub name: Option<String>,
-    /// What is to be so, as a sentence about the answer.
+    /// What to check, as a sentence about the answer.
     pub criterion: String,
     /// What the score is: `yes_no` or `degree`.
     pub scale: CriterionScale,
@@ -85,7 +85,7 @@ impl Config {
         let metric = "criteria";
         check_name(metric, self.name.as_deref())?;
         if self.criterion.trim().is_empty() {
-            let reason = "`criterion` is missing: write what is to be so, such as \"The answer is polite.\"";
+            let reason = "`criterion` is missing: write what to check, such as \"The answer is polite.\"";
             return refuse(metric, reason);
         }
         Judged::build(cx, metric, self.threshold, self.clone())

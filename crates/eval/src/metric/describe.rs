@@ -11,7 +11,7 @@ use store::registry::ReadSettingsFile;
 pub enum ObjectiveRole {
     /// It is in the objective.
     Preferred,
-    /// It is in the objective if no metric of its kind is preferred.
+    /// It is in the objective if no metric of its kind, retrieval or answer, is preferred.
     #[default]
     Candidate,
     /// It is never in the objective: a cost, or a metric that applies to few

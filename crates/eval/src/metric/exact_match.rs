@@ -4,7 +4,7 @@
 //!
 //! 1 if both texts have the same SQuAD normal form (lower case, without
 //! punctuation and articles), else 0. Citations such as ` [1]` are taken off the
-//! answer first: the numbers of its passages. Where an answer of another system
+//! answer first, if a passage has the number. Where an answer of another system
 //! comes without a column of passages, numbers up to 99 in brackets behind a
 //! space, a full stop or another citation count as such; `a[1]` and `[2024]`
 //! stay. Texts of which the normal form leaves nothing (`+`, `A`) are compared

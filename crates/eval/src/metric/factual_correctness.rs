@@ -15,7 +15,8 @@
 //!
 //! `precision` asks nothing about the reference's claims, `recall` nothing
 //! about the answer's. Fβ is 1 if neither text makes a claim and 0 if one of
-//! them makes none; P and R of no claims do not exist (`empty_input`).
+//! them makes none. P of an answer without claims is 0; R does not apply to a
+//! reference without claims.
 //!
 //! Calls for a score: one that lists the claims of a text, and one for each
 //! claim; with Fβ for both texts, else for one. A judge that tells no token

@@ -386,8 +386,8 @@ impl<'a> Sample<'a> {
         reference(self.question)
     }
 
-    /// Whether the answer declines. An unclear one counts as declining if a
-    /// judge had passages.
+    /// Whether an answer with nothing to score declines. An unclear one counts as
+    /// declining if there are passages: then a judge found nothing in it.
     fn declines(&self) -> bool {
         let Ok(answer) = self.answer_with_words() else { return false };
         match refusal::wording(&answer) {

@@ -13,7 +13,7 @@
 //! In the file, `{question}`, `{answer}`, `{reference}` and `{passages}` stand
 //! for those of a sample, at least one of them. They are put between tags and
 //! escaped, also against the tags of the file itself; citations are taken off
-//! the answer. `{{answer}}` is `{answer}` as it stands. How to reply is said
+//! the answer. `{{answer}}` becomes the text `{answer}`. How to reply is said
 //! after the prompt and need not be in the file.
 //!
 //! What the file holds is part of the metric: its score is computed anew when

@@ -19,7 +19,7 @@
 //! rows; not in an experiment), at least one of them; what it names must be there
 //! for it to be called, unless the parameter has a default:
 //! with `reference=None` it is called for questions without a reference too.
-//! Passages that nobody told of are an empty list. It returns a number in `range`, a
+//! If no passages are known, the list is empty. It returns a number in `range`, a
 //! truth value, or `None` where the metric does not apply; or a pair of that and
 //! the reason as a text, which stands in the score's detail. It may be an `async
 //! def`, of which several calls run at once, and have further parameters with
@@ -66,7 +66,7 @@ pub struct Config {
     /// How long one call may take, in seconds. Default 300; no part of any key.
     pub timeout_seconds: f64,
     /// How many calls of an `async def` run at once, 1 to 256. Default 16; no
-    /// part of any key. Another function is called once at a time.
+    /// part of any key. Any other function runs one call at a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<usize>,
     /// The lowest and the highest score.

@@ -15,7 +15,7 @@
 //! - a rating that cannot be read means no score (`judge_unparsable`); there,
 //!   the other rating alone becomes the score;
 //! - the ratings come from token probabilities where offered (the most
-//!   probable one), and nothing is asked five times until it can be read;
+//!   probable one), and each is asked for once (there, up to five times);
 //! - the passages are numbered, fenced and escaped; citations are taken off
 //!   the answer;
 //! - an empty answer and an empty retrieval count as 0, as in `faithfulness`;

@@ -28,7 +28,7 @@ pub struct RetrievalSettings {
     /// and at most 1.
     pub min_overlap: f64,
     /// Only the first so many tokens of the passages count; all if left out.
-    /// The metric is then called `NAME@1000t`.
+    /// With 1000, the metric is called `NAME@1000t`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_context_tokens: Option<u32>,
     /// What it is called, such as `recall_20`. Needed where a metric is listed

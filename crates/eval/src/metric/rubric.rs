@@ -14,8 +14,8 @@
 //! Calls for a score: one.
 //!
 //! Differences from Ragas 0.4.3 (`collections`, domain-specific rubrics):
-//! - as many levels as are written, not five; there are none to begin with:
-//!   a scale that nobody chose would be taken for one that fits;
+//! - as many levels as are written, not five, and no default ones: a scale
+//!   that nobody chose would be taken for one that fits;
 //! - the number comes from token probabilities where offered (the most
 //!   probable one); one that is not on the scale is no score
 //!   (`judge_unparsable`);

@@ -27,7 +27,7 @@ pub struct OverlapSettings {
     /// Only the first k passages count; all retrieved ones if left out.
     pub k: Option<u32>,
     /// Only the first so many tokens of the passages count; all if left out.
-    /// The metric is then called `NAME@1000t`.
+    /// With 1000, the metric is called `NAME@1000t`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_context_tokens: Option<u32>,
 }
@@ -58,7 +58,7 @@ impl OverlapSettings {
                 "retrieved_characters": overlap.retrieved_with_repeats.round(),
                 "shared_characters": overlap.shared.round(),
             });
-            // Texts that are not as long as their spans are measured in part.
+            // Texts that are not as long as their spans are measured by proportion, which can give more than 1.
             Ok(Scored { score: Score::finite(formula(&overlap).min(1.0)), detail })
         })))
     }

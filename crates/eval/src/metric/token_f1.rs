@@ -5,9 +5,9 @@
 //!
 //! With the words of the SQuAD normal form as multisets: precision = shared /
 //! answer words, recall = shared / reference words, F1 = 2PR / (P + R), 0 if
-//! nothing is shared. Citations such as ` [1]` are taken off the answer first:
-//! the numbers of its passages. Where an answer of another system comes without
-//! a column of passages, numbers up to 99 in brackets behind a space, a full
+//! nothing is shared. Citations such as ` [1]` are taken off the answer first, if
+//! a passage has the number. Where an answer of another system comes without a
+//! column of passages, numbers up to 99 in brackets behind a space, a full
 //! stop or another citation count as such; `a[1]` and `[2024]` stay. Texts of
 //! which the normal form leaves nothing (`+`, `A`) are compared as they stand.
 //!

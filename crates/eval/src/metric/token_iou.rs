@@ -1,8 +1,8 @@
 //! Token IoU: how well the retrieved text and the golden evidence are the same text.
 //!
-//! When to use it: to choose a chunker. Chunks that are too large lose what they
-//! hold beside the evidence, chunks that are too small lose the evidence that
-//! they miss. It needs no model.
+//! When to use it: to choose a chunker. Chunks that are too large score less for what
+//! they hold beside the evidence, chunks that are too small for the evidence
+//! that they miss. It needs no model.
 //!
 //! Intersection over union: evidence text that was retrieved / text that is
 //! evidence or was retrieved. Every place counts once, in the numerator and in

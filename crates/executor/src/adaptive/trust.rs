@@ -20,8 +20,9 @@ const ESTIMATE_FACTOR: f64 = 4.0;
 /// threshold on, something else than the rate refuses calls.
 const SMOOTHING: f64 = 1.0 / 32.0;
 const DISPROVED: f64 = 0.3;
-/// For how long no refusal is attributed to a rate after that. The time doubles each time, at most this often.
+/// For how long no refusal is attributed to a rate once that threshold was reached.
 const NO_VERDICT: Duration = Duration::from_secs(60);
+/// That time doubles with each such verdict, at most this often.
 const MOST_DOUBLINGS: u32 = 6;
 
 /// What is known about the reliability of the announcements.
