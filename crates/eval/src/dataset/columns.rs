@@ -95,7 +95,10 @@ pub(super) fn check(
     let known: Vec<&str> = known.chain(NO_MISSPELLING.split(' ')).collect();
     for column in fields.keys() {
         if let Some(near) = misspelled_name(column, &known) {
-            faults.push(RowError::new(number, format!("has a column `{column}`: write `{near}`, or a less similar name")));
+            faults.push(RowError::new(
+                number,
+                format!("has a column `{column}`: write `{near}`, or a less similar name"),
+            ));
         }
     }
     if !groups[1].iter().any(|name| fields.contains_key(*name)) {

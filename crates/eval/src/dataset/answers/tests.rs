@@ -116,9 +116,11 @@ fn rows_of_a_program_are_told_by_their_numbers_from_0() {
         &[],
     );
     let faults = faults.unwrap_err();
-    for (row, part) in
-        [(1, "has the id `a` of row 0"), (1, "write one, or remove the row"), (2, "write `question`, or a less similar name")]
-    {
+    for (row, part) in [
+        (1, "has the id `a` of row 0"),
+        (1, "write one, or remove the row"),
+        (2, "write `question`, or a less similar name"),
+    ] {
         assert!(
             faults.iter().any(|fault| fault.number == row && fault.to_string().contains(part)),
             "{part}: {faults:?}"
