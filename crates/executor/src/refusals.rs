@@ -10,8 +10,8 @@ use std::{
 };
 use tokio::{sync::Notify, time::Instant};
 
-/// If calls were given up within this time, a call that is refused for the
-/// first time is given up at once: it belongs to the same run.
+/// If calls were given up less than this long ago, a refused call is given up at
+/// once: it belongs to the same run.
 const SAME_RUN: Duration = Duration::from_secs(60);
 
 /// The calls that were refused and wait for another attempt.
