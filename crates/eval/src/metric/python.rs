@@ -19,7 +19,7 @@
 //! rows; not in an experiment), at least one of them; what it names must be there
 //! for it to be called, unless the parameter has a default:
 //! with `reference=None` it is called for questions without a reference too.
-//! If no passages are known, the list is empty. It returns a number in `range`, a
+//! If no passages are known, `passages` is an empty list. It returns a number in `range`, a
 //! truth value, or `None` where the metric does not apply; or a pair of that and
 //! the reason as a text, which stands in the score's detail. It may be an `async
 //! def`, of which several calls run at once, and have further parameters with
@@ -55,7 +55,7 @@ pub struct Config {
     pub name: Option<String>,
     /// The file with the function, relative to the experiment file.
     pub file: String,
-    /// What the file holds; put here when the experiment is read.
+    /// What the file holds; filled in when the experiment is read, never by hand.
     pub source: String,
     /// The function.
     pub function: String,
