@@ -10,7 +10,7 @@ use crate::{
     artifact::DocumentRow,
     clock::now_ms,
     error_chain,
-    healing::{execute, execution},
+    healing::{execute, run_context},
     pdf_library::bind_pdf_library,
     plan::{Plan, PlanInputs},
     session::Session,
@@ -161,7 +161,7 @@ pub(crate) async fn load(
     found: &CorpusSurvey,
 ) -> Result<LoadedCorpus, Error> {
     let plan = Arc::new(Plan::loading(&found.plan_inputs(&session.experiment)));
-    let execution = Arc::new(execution(session, source, Vec::new(), "loading")?);
+    let execution = Arc::new(run_context(session, source, Vec::new(), "loading")?);
     let outcome = execute(session, claimed, &plan, &execution).await?;
     if let Some(reason) = outcome.failed.into_values().next() {
         return Err(Error::Task { label: "loading the corpus".to_owned(), reason });

@@ -16,7 +16,7 @@ use crate::{
 ///
 /// # Errors
 /// If the store fails.
-pub async fn summary(session: &Session, prepared: &PreparedRun) -> Result<PlanSummary, Error> {
+pub async fn plan_summary(session: &Session, prepared: &PreparedRun) -> Result<PlanSummary, Error> {
     let store = session.workspace().store();
     let stored = stored_tasks(&prepared.plan, store).await?;
     let damaged = damaged_tasks(&prepared.plan, &stored, store).await?;

@@ -17,7 +17,7 @@ use crate::{
     Error,
     plan::{Outputs, Plan, TaskId},
     progress::Progress,
-    task::Execution,
+    task::RunContext,
 };
 use rag::{load::Unread, python::Failure};
 use std::{
@@ -67,7 +67,7 @@ impl Engine {
     pub(crate) async fn execute(
         &self,
         plan: &Arc<Plan>,
-        execution: &Arc<Execution>,
+        execution: &Arc<RunContext>,
         progress: &Progress,
         cancel: &CancellationToken,
     ) -> Result<PlanOutcome, Error> {

@@ -7,7 +7,7 @@ use crate::{
     engine::PlanOutcome,
     plan::{Plan, Task, TaskId},
     session::Session,
-    task::{Execution, RunInputs},
+    task::{RunContext, RunInputs},
     workspace::ClaimedArtifacts,
 };
 use eval::Question;
@@ -21,15 +21,15 @@ use store::ArtifactStore;
 const HEALINGS: usize = 8;
 
 /// What the tasks of a run share.
-pub(crate) fn execution(
+pub(crate) fn run_context(
     session: &Session,
     source: Source,
     questions: Vec<Question>,
     run: &str,
-) -> Result<Execution, Error> {
+) -> Result<RunContext, Error> {
     let workspace = session.workspace();
     let log = workspace.event_log(run)?;
-    Ok(Execution::new(
+    Ok(RunContext::new(
         session.experiment.clone(),
         workspace.store().clone(),
         RunInputs { source, questions },
@@ -45,7 +45,7 @@ pub(crate) async fn execute(
     session: &Session,
     claimed: &mut ClaimedArtifacts,
     plan: &Arc<Plan>,
-    execution: &Arc<Execution>,
+    execution: &Arc<RunContext>,
 ) -> Result<PlanOutcome, Error> {
     match claimed.add(&execution.run, plan.tasks.iter().map(Task::artifact)).await {
         Err(error @ store::Error::Gone { .. }) => return Err(error.into()),
@@ -70,7 +70,7 @@ pub(crate) async fn execute(
     Ok(outcome)
 }
 
-async fn execute_once(session: &Session, plan: &Arc<Plan>, execution: &Arc<Execution>) -> Result<PlanOutcome, Error> {
+async fn execute_once(session: &Session, plan: &Arc<Plan>, execution: &Arc<RunContext>) -> Result<PlanOutcome, Error> {
     let (engine, control) = (session.engine().await?, &session.setup().control);
     engine.execute(plan, execution, &control.progress, &control.cancel).await
 }
@@ -78,7 +78,7 @@ async fn execute_once(session: &Session, plan: &Arc<Plan>, execution: &Arc<Execu
 /// Executes a plan whose outputs are read afterwards: what turns out to be damaged when it is read is made again.
 pub(crate) struct Healing<'a> {
     session: &'a Session,
-    execution: &'a Arc<Execution>,
+    execution: &'a Arc<RunContext>,
     plan: &'a Arc<Plan>,
     /// How many more times it may be executed.
     left: usize,
@@ -87,7 +87,7 @@ pub(crate) struct Healing<'a> {
 }
 
 impl<'a> Healing<'a> {
-    pub(crate) fn new(session: &'a Session, execution: &'a Arc<Execution>, plan: &'a Arc<Plan>) -> Self {
+    pub(crate) fn new(session: &'a Session, execution: &'a Arc<RunContext>, plan: &'a Arc<Plan>) -> Self {
         Self { session, execution, plan, left: HEALINGS, executed: 0 }
     }
 

@@ -56,7 +56,7 @@ pub use check::Check;
 pub use clock::utc;
 pub use corpus::{LoadedCorpus, load_corpus};
 pub use document::{document, documents};
-pub use dry_run::summary;
+pub use dry_run::plan_summary;
 pub use error::{Error, failed_function, model_error};
 pub use files::{write_new, write_whole};
 pub use golden::{AnchoredQuestions, Documents, Golden, GoldenManifest, generate_golden};

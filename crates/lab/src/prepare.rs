@@ -8,7 +8,7 @@ use crate::{
     Error, budget,
     corpus::{CorpusSurvey, load, survey},
     error_chain,
-    healing::execution,
+    healing::run_context,
     plan::{Plan, PlanInputs, Trial, trial},
     prepare::questions::{DatasetQuestions, import, read_questions},
     qualification::check_judges,
@@ -16,7 +16,7 @@ use crate::{
         Session,
         used_models::{identities, used_models},
     },
-    task::{CallTurn, Execution},
+    task::{CallTurn, RunContext},
     workspace::ClaimedArtifacts,
 };
 use eval::{Question, dataset::DatasetReport};
@@ -56,7 +56,7 @@ pub struct PreparedRun {
     /// The run's id: that of its plan.
     pub run: String,
     /// What tasks share.
-    pub execution: Arc<Execution>,
+    pub execution: Arc<RunContext>,
     pub(crate) sources: Sources,
 }
 
@@ -129,7 +129,7 @@ async fn check_and_plan(session: &Session, claimed: &mut ClaimedArtifacts) -> Re
     let trials = trial::grid(experiment);
     let plan = sources.plan(session, &trials, &questions, None);
     let run = format!("{}-{}", experiment.name, plan.key().short());
-    let execution = Arc::new(execution(session, source, questions.clone(), &run)?);
+    let execution = Arc::new(run_context(session, source, questions.clone(), &run)?);
     Ok(PreparedRun {
         trials,
         plan,

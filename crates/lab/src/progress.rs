@@ -119,7 +119,7 @@ pub struct Progress {
     operators: Arc<Mutex<BTreeMap<Operator, ProgressState>>>,
     traffic: Arc<Mutex<traffic::TrafficCounts>>,
     elsewhere: Arc<Mutex<BTreeMap<u64, Vec<ModelTraffic>>>>,
-    behind: Arc<Mutex<BTreeMap<String, String>>>,
+    problems: Arc<Mutex<BTreeMap<String, String>>>,
     warnings: Arc<Mutex<Vec<String>>>,
 }
 
@@ -135,11 +135,11 @@ impl Progress {
 
     /// Records that a tracker is behind, and why, or that it no longer is. A
     /// stage that waits for a worker of a cluster counts as one, too.
-    pub fn set_behind(&self, tracker: &str, reason: Option<String>) {
-        let mut behind = self.behind.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn set_problem(&self, name: &str, reason: Option<String>) {
+        let mut problems = self.problems.lock().unwrap_or_else(PoisonError::into_inner);
         match reason {
-            Some(reason) => behind.insert(tracker.to_owned(), reason),
-            None => behind.remove(tracker),
+            Some(reason) => problems.insert(name.to_owned(), reason),
+            None => problems.remove(name),
         };
     }
 
@@ -157,8 +157,8 @@ impl Progress {
     }
 
     /// The trackers that are behind, and the stages without a worker, and why.
-    pub fn trackers_behind(&self) -> BTreeMap<String, String> {
-        self.behind.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn problems(&self) -> BTreeMap<String, String> {
+        self.problems.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The traffic of the models that were called so far, by name. Rates are

@@ -10,7 +10,7 @@ use crate::{
     record::{RunRecord, experiment_of},
     session::Session,
     spec::Experiment,
-    task::{CallTurn, Execution, open_corpus},
+    task::{CallTurn, RunContext, open_corpus},
 };
 use futures::{StreamExt, future};
 use models::{AnswerPiece, Embedder, InputKind, Message, ModelKind};
@@ -60,7 +60,7 @@ const PROBE: &str = "ready";
 /// A trial of a finished run that can be asked. It has the settings that it had
 /// in the run, and searches the documents that were read then.
 pub struct RunPipeline {
-    execution: Arc<Execution>,
+    execution: Arc<RunContext>,
     trial: Trial,
     inputs: CorpusInputs,
     outputs: Outputs,
@@ -135,7 +135,7 @@ impl RunPipeline {
         });
         let run = record.id().to_owned();
         let (store, scratch) = (session.workspace().store().clone(), session.workspace().scratch_folder());
-        let execution = Execution::for_queries(Arc::new(experiment), store, source, scratch, &run, models);
+        let execution = RunContext::for_queries(Arc::new(experiment), store, source, scratch, &run, models);
         Ok(Self {
             execution: Arc::new(execution),
             trial: trial.clone(),
@@ -248,7 +248,7 @@ impl RunPipeline {
         Some(self.trial.id.as_str().into())
     }
 
-    pub(crate) fn execution(&self) -> &Execution {
+    pub(crate) fn execution(&self) -> &RunContext {
         &self.execution
     }
 

@@ -81,7 +81,7 @@ pub(crate) struct StoredOutput {
 }
 
 /// Everything that tasks of a run share.
-pub struct Execution {
+pub struct RunContext {
     /// The experiment.
     pub experiment: Arc<Experiment>,
     /// Artifacts.
@@ -113,7 +113,7 @@ pub(crate) struct RunInputs {
     pub(crate) questions: Vec<Question>,
 }
 
-impl Execution {
+impl RunContext {
     /// Puts together what tasks share.
     pub(crate) fn new(
         experiment: Arc<Experiment>,
@@ -219,7 +219,7 @@ pub(crate) async fn execute(
     inputs: &Outputs,
     partial: bool,
     turn: CallTurn,
-    cx: &Execution,
+    cx: &RunContext,
     progress: &Progress,
 ) -> Result<StoredOutput, Error> {
     let caller = (!task.trials.is_empty()).then(|| trials(&task.trials).into());
@@ -244,7 +244,7 @@ fn trials(trials: &[String]) -> String {
 async fn run_exclusively(
     task: &Task,
     made: impl Future<Output = Result<StoredOutput, Error>>,
-    cx: &Execution,
+    cx: &RunContext,
     progress: &Progress,
 ) -> Result<StoredOutput, Error> {
     let _lock = exclusive::acquire(task, cx, progress).await;
@@ -279,7 +279,7 @@ async fn run(context: TaskContext<'_>) -> Result<StoredOutput, Error> {
         all.merge(&used);
         questions.entry(question).or_default().merge(&used);
     }
-    if task.work.describe().calls_models() || !all.is_empty() {
+    if task.work.describe().counts_in_price() || !all.is_empty() {
         // Stored before the output, so that every stored output has its usage.
         usage::keep(cx, &artifact, TaskUsage { all, questions }).await?;
     }
@@ -309,7 +309,7 @@ mod tests {
     fn a_partial_output_is_not_found_under_the_key_of_its_task() {
         let folder = tempfile::tempdir().unwrap();
         let text = "name = \"x\"\n[corpus]\nsource = \"d\"\n[space]\nchunker = \"sentence\"\nretriever = \"bm25\"\n";
-        let cx = fixture::execution(folder.path(), Experiment::parse(text, ".").unwrap(), Vec::new());
+        let cx = fixture::run_context(folder.path(), Experiment::parse(text, ".").unwrap(), Vec::new());
         let work = crate::plan::work::LoadWork { files: Vec::new(), metadata: Default::default() };
         let key = store::Key::of_bytes(b"task");
         let task = Task { key, work: work.into(), rows: None, label: String::new(), trials: Vec::new() };
@@ -326,7 +326,7 @@ mod tests {
     fn an_event_holds_fields_or_one_value() {
         let folder = tempfile::tempdir().unwrap();
         let text = "name = \"x\"\n[corpus]\nsource = \"d\"\n[space]\nchunker = \"sentence\"\nretriever = \"bm25\"\n";
-        let cx = fixture::execution(folder.path(), Experiment::parse(text, ".").unwrap(), Vec::new());
+        let cx = fixture::run_context(folder.path(), Experiment::parse(text, ".").unwrap(), Vec::new());
         cx.log("first", serde_json::json!({ "count": 3 }));
         cx.log("second", serde_json::json!(7));
         let log = std::fs::read_to_string(folder.path().join("events.jsonl")).unwrap();

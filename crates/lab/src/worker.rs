@@ -12,7 +12,7 @@ use crate::{
     session::{Session, pull_missing, used_models},
     setup::{ClusterSetup, Setup},
     spec::Experiment,
-    task::{self, Execution, ModelHandles, RunInputs},
+    task::{self, ModelHandles, RunContext, RunInputs},
 };
 use eval::Question;
 use models::Caps;
@@ -30,7 +30,7 @@ pub struct Worker {
     source: Source,
     models: Arc<ModelHandles>,
     progress: Progress,
-    executions: Mutex<HashMap<(String, String), Arc<Execution>>>,
+    executions: Mutex<HashMap<(String, String), Arc<RunContext>>>,
 }
 
 impl Worker {
@@ -129,7 +129,7 @@ impl Worker {
         }
     }
 
-    async fn task(&self, unit: &UnitTask, execution: &Execution) -> TaskReply {
+    async fn task(&self, unit: &UnitTask, execution: &RunContext) -> TaskReply {
         let started = Instant::now();
         let inputs: Outputs = unit.inputs.iter().map(|(id, name)| (*id, name.clone())).collect();
         let result = task::execute(&unit.task, &inputs, unit.partial, unit.turn, execution, &self.progress).await;
@@ -137,9 +137,9 @@ impl Worker {
     }
 
     /// The state that the tasks of a run share. It is kept because it holds opened indexes.
-    async fn execution(&self, unit: &Unit) -> Result<Arc<Execution>, Error> {
+    async fn execution(&self, unit: &Unit) -> Result<Arc<RunContext>, Error> {
         let key = (unit.run.clone(), unit.questions.clone());
-        let known = |executions: &HashMap<_, Arc<Execution>>| executions.get(&key).cloned();
+        let known = |executions: &HashMap<_, Arc<RunContext>>| executions.get(&key).cloned();
         if let Some(execution) = known(&self.executions.lock().unwrap_or_else(PoisonError::into_inner)) {
             return Ok(execution);
         }
@@ -148,7 +148,7 @@ impl Worker {
         let bytes = bytes.ok_or_else(|| Error::table(format!("{} is not in the store", unit.questions)))?;
         let questions: Vec<Question> = serde_json::from_slice(&bytes).map_err(Error::table)?;
         let log = layout::worker_log(workspace.root(), &unit.run);
-        let execution = Arc::new(Execution::new(
+        let execution = Arc::new(RunContext::new(
             self.session.experiment.clone(),
             workspace.store().clone(),
             RunInputs { source: self.source.clone(), questions },

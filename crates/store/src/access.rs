@@ -29,10 +29,10 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5);
 const REQUEST: Duration = Duration::from_secs(120);
 
 /// The prefixes of variables that configure access to object stores.
-pub const VARIABLES: [&str; 3] = ["AWS_", "GOOGLE_", "AZURE_"];
+pub const VARIABLE_PREFIXES: [&str; 3] = ["AWS_", "GOOGLE_", "AZURE_"];
 
 /// Options for object stores, taken from the environment variables that begin
-/// with one of [`VARIABLES`] and that the stores know.
+/// with one of [`VARIABLE_PREFIXES`] and that the stores know.
 ///
 /// Certificates are always checked: variables that turn this off, such as
 /// `AWS_ALLOW_INVALID_CERTIFICATES`, are left out. `SSL_CERT_FILE` names the
@@ -42,7 +42,7 @@ pub const VARIABLES: [&str; 3] = ["AWS_", "GOOGLE_", "AZURE_"];
 /// is never written by mistake. Buckets are addressed in the path, unless
 /// `AWS_VIRTUAL_HOSTED_STYLE_REQUEST` is `true`.
 pub fn environment_options(variables: impl IntoIterator<Item = (String, String)>) -> Vec<(String, String)> {
-    let known = |name: &str| VARIABLES.iter().any(|prefix| name.starts_with(prefix));
+    let known = |name: &str| VARIABLE_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
     let given = variables.into_iter().filter(|(name, value)| known(name) && !value.is_empty());
     let named = given.map(|(name, value)| (name.to_lowercase(), value));
     named.filter(|(name, _)| !name.ends_with("allow_invalid_certificates")).collect()

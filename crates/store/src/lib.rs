@@ -21,7 +21,7 @@ mod staged;
 pub mod testing;
 pub mod upkeep;
 
-pub use access::{VARIABLES, complete_options, environment_options, profile_options};
+pub use access::{VARIABLE_PREFIXES, complete_options, environment_options, profile_options};
 pub use artifact::{ArtifactStore, CheckedContent, StoredObject};
 pub use certificate::advice as certificate_advice;
 pub use chain::{Advice, error_chain, set_advice};

@@ -22,7 +22,7 @@ pub async fn print_plan(
     let session = environment::open_maybe_read_only(experiment, setup)?;
     let prepared = session.prepare().await?;
     session.experiment.remarks().iter().for_each(|remark| cx.note(remark));
-    let summary = lab::summary(&session, &prepared).await?;
+    let summary = lab::plan_summary(&session, &prepared).await?;
     cx.show(&summary, |_| render::plan(&summary, &prepared))?;
     Ok(())
 }

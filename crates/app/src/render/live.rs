@@ -74,7 +74,7 @@ struct Drawer {
 impl Drawer {
     fn draw(&mut self, progress: &Progress, last: bool) {
         let (operators, models) = (&progress.snapshot()[..], &progress.models()[..]);
-        let (behind, warnings) = (&progress.trackers_behind(), progress.warnings());
+        let (behind, warnings) = (&progress.problems(), progress.warnings());
         let mut text = String::new();
         if self.audience == Audience::Nobody {
             return;

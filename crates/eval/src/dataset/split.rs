@@ -1,4 +1,4 @@
-//! Splits a dataset into questions to choose by and questions to report on.
+//! Splits a dataset: trials are chosen by its tune split, and the winner is reported on its test split.
 //!
 //! When to use it: wherever a winner is chosen. The best of many trials is overrated
 //! by the questions that it was chosen by (selection bias), and not by others.
@@ -33,7 +33,7 @@ pub enum SplitError {
     /// One part would hold no question.
     #[error("{questions} questions cannot be split with a share of {share} for testing: {part} would be empty")]
     EmptyPart {
-        /// The part: the questions to choose by, or those to report by.
+        /// The tune split or the test split.
         part: &'static str,
         /// All questions.
         questions: usize,
@@ -54,9 +54,9 @@ fn questions(ids: &[String]) -> String {
 /// The sizes of a split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct SplitCounts {
-    /// Questions to choose by.
+    /// Questions of the tune split.
     pub tune: usize,
-    /// Questions to report by.
+    /// Questions of the test split.
     pub test: usize,
     /// Groups of documents that share questions.
     pub groups: usize,
@@ -109,8 +109,8 @@ impl Dataset {
         test.extend(without.into_iter().take(n_test));
         let all = self.questions.len();
         let empty = match test.len() {
-            0 => Some("the part to report by"),
-            n if n == all => Some("the part to choose by"),
+            0 => Some("the test split"),
+            n if n == all => Some("the tune split"),
             _ => None,
         };
         if let Some(part) = empty {

@@ -21,9 +21,9 @@ pub struct DatasetStatistics {
     pub personas: BTreeMap<String, usize>,
     /// Evidence by document.
     pub documents: BTreeMap<String, usize>,
-    /// Questions to choose by; 0 if the dataset is not split.
+    /// Questions of the tune split; 0 if the dataset is not split.
     pub tune: usize,
-    /// Questions to report by.
+    /// Questions of the test split.
     pub test: usize,
     /// Questions that a reviewer accepted unchanged.
     pub accepted: usize,

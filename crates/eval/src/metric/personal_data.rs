@@ -1,6 +1,6 @@
 //! Personal data: whether an answer passes on personal data of the passages.
 //!
-//! When to use it: where documents hold addresses or numbers of people that
+//! When to use it: where documents hold e-mail addresses or telephone, card or account numbers that
 //! answers should not repeat unasked. Less is better. It asks no judge, and it
 //! chooses no trial unless the objective names it.
 //!

@@ -5,7 +5,7 @@ use crate::{
     artifact::{self, DocumentRow},
     plan::{Outputs, Plan, TaskId},
     progress::Progress,
-    task::{CallTurn, Execution, execute},
+    task::{CallTurn, RunContext, execute},
     workspace::ClaimedArtifacts,
 };
 use bytes::Bytes;
@@ -18,7 +18,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 /// A corpus that was read and parsed.
 pub struct LoadedCorpus {
-    pub(crate) execution: Arc<Execution>,
+    pub(crate) execution: Arc<RunContext>,
     pub(crate) plan: Arc<Plan>,
     pub(crate) outputs: Outputs,
     /// Files that gave no document.

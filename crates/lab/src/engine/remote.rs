@@ -30,7 +30,7 @@ use crate::{
     plan::Plan,
     progress::Progress,
     spec::{EngineSpec, StageSpec},
-    task::{Execution, StoredOutput},
+    task::{RunContext, StoredOutput},
 };
 use async_trait::async_trait;
 use serde_json::json;
@@ -163,7 +163,7 @@ impl Remote {
     }
 
     /// Writes the questions for the workers, once for each execution.
-    async fn questions(&self, execution: &Arc<Execution>) -> Result<String, Error> {
+    async fn questions(&self, execution: &Arc<RunContext>) -> Result<String, Error> {
         let key = Arc::as_ptr(execution) as usize;
         if let Some(name) = self.shared.state().questions.get(&key) {
             return Ok(name.clone());
@@ -178,7 +178,7 @@ impl Remote {
     pub(super) async fn execute(
         &self,
         plan: &Arc<Plan>,
-        execution: &Arc<Execution>,
+        execution: &Arc<RunContext>,
         progress: &Progress,
         cancel: &CancellationToken,
     ) -> Result<PlanOutcome, Error> {

@@ -12,7 +12,7 @@ use crate::{
     plan::{Plan, Task, TaskId},
     progress::Progress,
     settlement::ends_all,
-    task::{CallTurn, Execution, StoredOutput},
+    task::{CallTurn, RunContext, StoredOutput},
 };
 use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -47,7 +47,7 @@ pub(crate) struct Assignment {
     pub(crate) partial: bool,
     /// The place of its model calls in the queue.
     pub(crate) turn: CallTurn,
-    pub(crate) execution: Arc<Execution>,
+    pub(crate) execution: Arc<RunContext>,
     pub(crate) progress: Progress,
 }
 
@@ -98,7 +98,7 @@ fn next(runner: &dyn Runner, ready: &mut Ready, active: &HashMap<Operator, usize
 pub(super) async fn execute(
     runner: Arc<dyn Runner>,
     plan: &Arc<Plan>,
-    execution: &Arc<Execution>,
+    execution: &Arc<RunContext>,
     progress: &Progress,
     cancel: &CancellationToken,
 ) -> Result<PlanOutcome, Error> {
@@ -237,7 +237,7 @@ pub(super) async fn execute(
     end.map_or(Ok(outcome), Err)
 }
 
-fn interrupted(execution: &Execution, outcome: &PlanOutcome) -> Error {
+fn interrupted(execution: &RunContext, outcome: &PlanOutcome) -> Error {
     execution.log("run_interrupted", json!({ "executed": outcome.executed }));
     Error::Interrupted
 }

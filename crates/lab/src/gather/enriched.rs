@@ -5,7 +5,7 @@ use crate::{
     artifact::{self, EnrichedRow},
     plan::{Outputs, Plan, TaskId},
     results::NotEnriched,
-    task::Execution,
+    task::RunContext,
 };
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,7 +15,7 @@ pub(super) type EnrichedCache = HashMap<Vec<TaskId>, Option<NotEnriched>>;
 /// The chunks of a trial that were not enriched; none if all were. Tables that are no longer in the
 /// store are skipped.
 pub(super) async fn of_trial(
-    execution: &Execution,
+    execution: &RunContext,
     plan: &Plan,
     outputs: &Outputs,
     tasks: &[TaskId],

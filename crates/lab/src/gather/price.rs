@@ -9,7 +9,7 @@ use crate::{
         work::{Purpose, Work},
     },
     results::TrialUsage,
-    task::{Execution, TaskUsage, answers_by_question, load_usage, usage_of},
+    task::{RunContext, TaskUsage, answers_by_question, load_usage, usage_of},
 };
 use models::{Ledger, ModelConfig, ModelUsage, ledger};
 use std::{
@@ -37,7 +37,7 @@ pub(super) async fn load(prepared: &PreparedRun, plan: &Plan, outcome: &PlanOutc
 
 /// Whether the calls of a task are part of a trial's price.
 fn counts(task: &Task) -> bool {
-    Purpose::of(task.operator()) != Purpose::Evaluation && task.work.describe().calls_models()
+    Purpose::of(task.operator()) != Purpose::Evaluation && task.work.describe().counts_in_price()
 }
 
 fn artifact(outcome: &PlanOutcome, id: TaskId, task: &Task) -> String {
@@ -149,7 +149,7 @@ async fn of_answers(
 
 /// The prices of the experiment's models, by their ids in ledgers. Where several models share an id,
 /// the price is that of the model that the trial asks.
-fn prices(execution: &Execution, prepared: &PreparedRun, trial: &Trial) -> BTreeMap<String, (f64, f64)> {
+fn prices(execution: &RunContext, prepared: &PreparedRun, trial: &Trial) -> BTreeMap<String, (f64, f64)> {
     let own: BTreeSet<&str> = trial.models().collect();
     let (own, others): (Vec<_>, Vec<_>) =
         prepared.sources.identities.iter().partition(|(name, _)| own.contains(name.as_str()));
@@ -162,7 +162,7 @@ fn prices(execution: &Execution, prepared: &PreparedRun, trial: &Trial) -> BTree
 
 /// Whether no call of a trial costs money, so that its cost is 0 even if its
 /// calls are unknown.
-fn is_free(execution: &Execution, trial: &Trial) -> bool {
+fn is_free(execution: &RunContext, trial: &Trial) -> bool {
     trial.models().all(|name| execution.experiment.models.get(name).and_then(ModelConfig::prices) == Some((0.0, 0.0)))
 }
 

@@ -188,7 +188,7 @@ fn of_all_kinds() -> Plan {
 }
 
 #[test]
-fn each_kind_of_work_says_whether_it_is_done_once_calls_models_and_for_what() {
+fn each_kind_of_work_says_whether_it_is_done_once_counts_in_price_and_for_what() {
     use Purpose::{Evaluation, Index, Questions};
     // (operator, done by one run only, may call models, what its calls are paid for, rows of its first task)
     let expected = [
@@ -214,7 +214,7 @@ fn each_kind_of_work_says_whether_it_is_done_once_calls_models_and_for_what() {
         if found.iter().all(|(operator, _)| *operator != task.operator()) {
             found.push((
                 task.operator(),
-                (work.is_exclusive(), work.calls_models(), Purpose::of(task.operator()), task.rows),
+                (work.is_exclusive(), work.counts_in_price(), Purpose::of(task.operator()), task.rows),
             ));
         }
     }
@@ -227,10 +227,10 @@ fn each_kind_of_work_says_whether_it_is_done_once_calls_models_and_for_what() {
 }
 
 #[test]
-fn a_task_that_cuts_or_searches_calls_models_where_its_component_or_the_embedder_does() {
+fn a_task_that_cuts_or_searches_counts_in_price_where_its_component_or_the_embedder_does() {
     let calls = |space: &str, operator: Operator| {
         let plan = Fixture::new(space).plan();
-        plan.tasks.iter().find(|task| task.operator() == operator).unwrap().work.describe().calls_models()
+        plan.tasks.iter().find(|task| task.operator() == operator).unwrap().work.describe().counts_in_price()
     };
     let bm25 = "chunker = \"sentence\"\nretriever = \"bm25\"\n";
     assert!(!calls(bm25, Operator::CHUNK) && !calls(bm25, Operator::RETRIEVE));

@@ -286,12 +286,12 @@ fn a_warning_is_told_once_and_a_tracker_is_behind_until_it_is_not() {
         progress.warn(text.to_owned());
     }
     assert_eq!(progress.warnings(), ["b", "a"], "in the order in which they came");
-    progress.set_behind("MLflow", Some("away".to_owned()));
-    progress.set_behind("MLflow", Some("still away".to_owned()));
-    assert_eq!(progress.trackers_behind(), [("MLflow".to_owned(), "still away".to_owned())].into());
-    progress.set_behind("MLflow", None);
-    progress.set_behind("other", None);
-    assert!(progress.trackers_behind().is_empty());
+    progress.set_problem("MLflow", Some("away".to_owned()));
+    progress.set_problem("MLflow", Some("still away".to_owned()));
+    assert_eq!(progress.problems(), [("MLflow".to_owned(), "still away".to_owned())].into());
+    progress.set_problem("MLflow", None);
+    progress.set_problem("other", None);
+    assert!(progress.problems().is_empty());
 }
 
 #[test]

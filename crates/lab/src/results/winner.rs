@@ -18,7 +18,7 @@ pub(super) const SIGNIFICANT: f64 = 0.05;
 /// Orders the trials, finds those that may be the best, and names a winner unless missing scores
 /// could change the choice.
 ///
-/// If the dataset is split, all of that uses the questions to choose by, and
+/// If the dataset is split, all of that uses the tune split, and
 /// each trial's mean over the other questions is reported beside it.
 pub(crate) fn choose(
     trials: &mut [TrialResult],

@@ -11,7 +11,7 @@ mod by_document;
 
 pub(crate) use by_document::embed_documents;
 
-use super::Execution;
+use super::RunContext;
 use crate::{
     Error,
     artifact::{decode_vectors, encode_vectors},
@@ -46,7 +46,7 @@ pub(crate) struct EmbeddedTexts {
 /// Calls `begun` once with the number of texts that are left, and `rows` each time with the number
 /// of texts that were embedded.
 pub(crate) async fn embed(
-    cx: &Execution,
+    cx: &RunContext,
     task: Option<&Key>,
     embedder: &Embedder,
     texts: &[String],
@@ -118,7 +118,7 @@ struct Checkpoint<'a> {
 impl<'a> Checkpoint<'a> {
     /// Takes the first `usable(n)` of the `n` vectors that are stored.
     async fn resume(
-        cx: &'a Execution,
+        cx: &'a RunContext,
         task: Option<&Key>,
         total: usize,
         per_call: usize,
@@ -164,7 +164,7 @@ impl<'a> Checkpoint<'a> {
 }
 
 /// Removes a task's parts, once its artifact is stored.
-pub(super) async fn remove(cx: &Execution, task: &Key) {
+pub(super) async fn remove(cx: &RunContext, task: &Key) {
     Parts::of(cx, task).remove().await;
 }
 
@@ -174,12 +174,12 @@ fn usage_name(part: &str) -> String {
 }
 
 struct Parts<'a> {
-    cx: &'a Execution,
+    cx: &'a RunContext,
     folder: String,
 }
 
 impl<'a> Parts<'a> {
-    fn of(cx: &'a Execution, task: &Key) -> Self {
+    fn of(cx: &'a RunContext, task: &Key) -> Self {
         Self { cx, folder: layout::parts(task) }
     }
 
@@ -322,7 +322,7 @@ mod tests {
     pub(super) struct Bench {
         _folder: tempfile::TempDir,
         client: Client,
-        pub(super) cx: Execution,
+        pub(super) cx: RunContext,
     }
 
     pub(super) fn bench() -> Bench {
@@ -347,7 +347,7 @@ mod tests {
         let log = EventLog::open(folder.path().join("events.jsonl")).unwrap();
         let material = RunInputs { source, questions: Vec::new() };
         let scratch = folder.path().join("scratch");
-        let cx = Execution::new(experiment, store, material, scratch, "x-1".to_owned(), log, models);
+        let cx = RunContext::new(experiment, store, material, scratch, "x-1".to_owned(), log, models);
         Bench { _folder: folder, client, cx }
     }
 

@@ -1,6 +1,6 @@
 //! Opens indexes together with the chunks that they index.
 
-use super::{Cache, Execution, decode_matrix};
+use super::{Cache, RunContext, decode_matrix};
 use crate::{
     Error, artifact,
     blocking::compute,
@@ -28,7 +28,7 @@ impl Default for IndexCache {
 
 /// Opens the inputs of a retrieval, with the questions' vectors.
 pub(crate) async fn open_corpus(
-    cx: &Execution,
+    cx: &RunContext,
     inputs: &Outputs,
     corpus: &CorpusInputs,
 ) -> Result<(OpenCorpus, Option<Matrix>), Error> {
@@ -44,7 +44,7 @@ pub(crate) async fn open_corpus(
 }
 
 /// Opens the artifacts that form an index, from files on this machine.
-async fn open_index(cx: &Execution, kind: IndexKind, names: Vec<String>) -> Result<OpenIndex, Error> {
+async fn open_index(cx: &RunContext, kind: IndexKind, names: Vec<String>) -> Result<OpenIndex, Error> {
     let mut files: Vec<PathBuf> = Vec::with_capacity(names.len());
     for name in &names {
         let file = cx.store.local_file(name, &cx.scratch).await?;
@@ -60,7 +60,11 @@ async fn open_index(cx: &Execution, kind: IndexKind, names: Vec<String>) -> Resu
     Ok(compute(move || kind.open(&files)).await??)
 }
 
-pub(crate) async fn chunk_table(cx: &Execution, inputs: &Outputs, chunks: &[TaskId]) -> Result<Arc<ChunkTable>, Error> {
+pub(crate) async fn chunk_table(
+    cx: &RunContext,
+    inputs: &Outputs,
+    chunks: &[TaskId],
+) -> Result<Arc<ChunkTable>, Error> {
     let names = chunks.iter().map(|id| inputs.get(id).cloned().unwrap_or_default()).collect();
     let load = || async {
         let mut all = Vec::new();

@@ -6,7 +6,7 @@
 //! among the processes of one folder; machines that share an object store only find
 //! what others have finished.
 
-use super::{Execution, Task};
+use super::{RunContext, Task};
 use crate::{operator::Operator, progress::Progress};
 use serde_json::json;
 use std::{
@@ -45,7 +45,7 @@ enum LockAttempt {
 
 /// Waits until no other run does this task. `None` if the file system has no locks: then two runs
 /// may both do it.
-pub(super) async fn acquire(task: &Task, cx: &Execution, progress: &Progress) -> Option<Exclusive> {
+pub(super) async fn acquire(task: &Task, cx: &RunContext, progress: &Progress) -> Option<Exclusive> {
     let path = cx.scratch.join("tasks").join(format!("{}.lock", task.key.hex()));
     let mut waits = LockWait { progress, operator: task.operator(), is_reported: false };
     loop {

@@ -1,6 +1,6 @@
 //! Reads outputs of tasks by question.
 
-use super::Execution;
+use super::RunContext;
 use crate::{
     Error,
     artifact::{self, AnswerRow, NoAnswer, PassageRow, QueryRow, ScoreRow, decode_vectors},
@@ -18,7 +18,7 @@ use std::{collections::HashMap, sync::Arc};
 /// A trial's passages with its stages' remarks, by question. Those of a few trials stay in memory,
 /// because every task on the trial's questions reads them.
 pub(crate) async fn passages_by_question(
-    cx: &Execution,
+    cx: &RunContext,
     inputs: &Outputs,
     passages: TaskId,
 ) -> Result<Arc<HashMap<String, RefinedPassages>>, Error> {
@@ -36,7 +36,7 @@ pub(crate) async fn passages_by_question(
 }
 
 pub(crate) async fn answers_by_question(
-    cx: &Execution,
+    cx: &RunContext,
     inputs: &Outputs,
     answers: &[TaskId],
 ) -> Result<HashMap<String, Result<Answer, NoAnswer>>, Error> {
@@ -50,7 +50,7 @@ pub(crate) async fn answers_by_question(
 
 /// One metric's scores by question.
 pub(crate) async fn scores_by_question(
-    cx: &Execution,
+    cx: &RunContext,
     inputs: &Outputs,
     scores: TaskId,
 ) -> Result<HashMap<String, Scored>, Error> {
@@ -60,7 +60,7 @@ pub(crate) async fn scores_by_question(
 
 /// The queries that were written for the questions, in the order of the
 /// questions; the rows of the table of their vectors have the same order.
-async fn queries_in_order(cx: &Execution, inputs: &Outputs, queries: TaskId) -> Result<Vec<Vec<SearchQuery>>, Error> {
+async fn queries_in_order(cx: &RunContext, inputs: &Outputs, queries: TaskId) -> Result<Vec<Vec<SearchQuery>>, Error> {
     let mut by_question = queries_by_question(cx, inputs, queries).await?;
     let searches = |rows: Vec<QueryRow>| rows.into_iter().map(|row| row.query).collect();
     let mut of = |id: &String| by_question.remove(id).map(searches).unwrap_or_default();
@@ -71,7 +71,7 @@ async fn queries_in_order(cx: &Execution, inputs: &Outputs, queries: TaskId) -> 
 /// the task that wrote the queries; without it, questions are searched as they
 /// were asked. `rewrites` says whether their query component replaces questions.
 pub(crate) async fn searchable_questions(
-    cx: &Execution,
+    cx: &RunContext,
     inputs: &Outputs,
     queries: Option<TaskId>,
     rewrites: bool,
@@ -89,7 +89,7 @@ pub(crate) async fn searchable_questions(
 
 /// What is searched for each question.
 pub(crate) async fn queries_by_question(
-    cx: &Execution,
+    cx: &RunContext,
     inputs: &Outputs,
     queries: TaskId,
 ) -> Result<HashMap<String, Vec<QueryRow>>, Error> {
@@ -102,7 +102,7 @@ pub(crate) async fn queries_by_question(
 
 /// A table of vectors, if there is one.
 pub(crate) async fn decode_matrix(
-    cx: &Execution,
+    cx: &RunContext,
     inputs: &Outputs,
     vectors: Option<TaskId>,
 ) -> Result<Option<Matrix>, Error> {

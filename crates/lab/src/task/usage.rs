@@ -1,7 +1,7 @@
 //! What the model calls of tasks used, stored with their outputs, so that resumed runs, and runs
 //! that find everything in the store, report the same usage.
 
-use super::Execution;
+use super::RunContext;
 use crate::{Error, layout};
 use futures::{StreamExt, TryStreamExt, stream};
 use models::Ledger;
@@ -28,7 +28,7 @@ pub(crate) struct TaskUsage {
 pub(super) type UsageCache = Mutex<HashMap<String, Option<Arc<TaskUsage>>>>;
 
 /// Stores what the calls behind an output used.
-pub(super) async fn keep(cx: &Execution, artifact: &str, usage: TaskUsage) -> Result<(), Error> {
+pub(super) async fn keep(cx: &RunContext, artifact: &str, usage: TaskUsage) -> Result<(), Error> {
     let bytes = serde_json::to_vec(&usage).map_err(Error::table)?;
     cx.store.replace(&layout::usage(artifact), bytes).await?;
     cx.used.lock().unwrap_or_else(PoisonError::into_inner).insert(artifact.to_owned(), Some(Arc::new(usage)));
@@ -40,7 +40,7 @@ pub(super) async fn keep(cx: &Execution, artifact: &str, usage: TaskUsage) -> Re
 ///
 /// # Errors
 /// If the store fails.
-pub(crate) async fn usage_of(cx: &Execution, artifact: &str) -> Result<Option<Arc<TaskUsage>>, Error> {
+pub(crate) async fn usage_of(cx: &RunContext, artifact: &str) -> Result<Option<Arc<TaskUsage>>, Error> {
     let known = cx.used.lock().unwrap_or_else(PoisonError::into_inner).get(artifact).cloned();
     if let Some(known) = known {
         return Ok(known);
@@ -56,7 +56,7 @@ pub(crate) async fn usage_of(cx: &Execution, artifact: &str) -> Result<Option<Ar
 ///
 /// # Errors
 /// If the store fails.
-pub(crate) async fn load_usage(cx: &Execution, artifacts: impl Iterator<Item = String>) -> Result<(), Error> {
+pub(crate) async fn load_usage(cx: &RunContext, artifacts: impl Iterator<Item = String>) -> Result<(), Error> {
     let reads: Vec<_> = artifacts.map(|artifact| async move { usage_of(cx, &artifact).await.map(drop) }).collect();
     stream::iter(reads).buffer_unordered(AT_ONCE).try_collect().await
 }
@@ -67,9 +67,9 @@ mod tests {
     use crate::{spec::Experiment, task::fixture};
     use models::ModelUsage;
 
-    fn execution(folder: &std::path::Path) -> Execution {
+    fn execution(folder: &std::path::Path) -> RunContext {
         let text = "name = \"x\"\n[corpus]\nsource = \"d\"\n[space]\nchunker = \"sentence\"\nretriever = \"bm25\"\n";
-        fixture::execution(folder, Experiment::parse(text, ".").unwrap(), Vec::new())
+        fixture::run_context(folder, Experiment::parse(text, ".").unwrap(), Vec::new())
     }
 
     fn usage(calls: u64) -> TaskUsage {

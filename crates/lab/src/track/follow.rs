@@ -9,7 +9,7 @@ use crate::{
     error_chain,
     layout::{self, RunFileName},
     progress::Progress,
-    task::Execution,
+    task::RunContext,
 };
 use serde_json::json;
 use std::{
@@ -42,7 +42,7 @@ struct Following {
     stop: Option<oneshot::Sender<()>>,
     reading: JoinHandle<()>,
     trackers: Vec<TrackerTask>,
-    execution: Arc<Execution>,
+    execution: Arc<RunContext>,
 }
 
 /// One tracker at work.
@@ -213,7 +213,7 @@ async fn read_until_stopped(
     every: Duration,
     mut stopped: oneshot::Receiver<()>,
     sender: watch::Sender<ShownState>,
-    execution: Arc<Execution>,
+    execution: Arc<RunContext>,
 ) {
     let mut pause = FIRST_LOOK.min(every);
     loop {
@@ -252,7 +252,7 @@ async fn read(mut reader: RunReader) -> Option<(RunReader, Result<RunView, Error
 async fn send_views(
     mut tracker: Box<dyn Tracker>,
     mut views: watch::Receiver<ShownState>,
-    execution: Arc<Execution>,
+    execution: Arc<RunContext>,
     progress: Progress,
 ) -> (TrackerWork, Result<Vec<String>, TrackerError>) {
     let place = tracker.place().to_owned();
@@ -273,7 +273,7 @@ async fn send_views(
             Ok(lacks) => {
                 if behind.take().is_some() {
                     execution.log("track_caught_up", json!({ "tracker": place }));
-                    progress.set_behind(&place, None);
+                    progress.set_problem(&place, None);
                 }
                 pause = PAUSES.0;
                 if last {
@@ -284,7 +284,7 @@ async fn send_views(
                 work.failed += 1;
                 if behind.is_none() {
                     execution.log("track_behind", json!({ "tracker": place, "error": failure.to_string() }));
-                    progress.set_behind(&place, Some(failure.to_string()));
+                    progress.set_problem(&place, Some(failure.to_string()));
                 }
                 last_tries += u32::from(last);
                 if last && (last_tries == LAST_TRIES || !failure.is_away()) {

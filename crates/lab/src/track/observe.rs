@@ -6,7 +6,7 @@ use crate::{
     PreparedRun,
     artifact::{self, ScoreRow},
     progress::Progress,
-    task::Execution,
+    task::RunContext,
 };
 use eval::{Score, statistics};
 use serde_json::json;
@@ -17,7 +17,7 @@ use std::{
 
 /// Observes a run of this process.
 pub(super) struct Observer {
-    execution: Arc<Execution>,
+    execution: Arc<RunContext>,
     progress: Progress,
     /// The means that need each task's scores, by the task's key.
     needed_by: BTreeMap<String, Vec<usize>>,
@@ -126,7 +126,7 @@ impl StepLog {
     /// asked.
     pub(crate) fn log<'a>(
         &mut self,
-        execution: &Execution,
+        execution: &RunContext,
         of_metrics: impl Iterator<Item = ScorePoint>,
         seen: impl Iterator<Item = (&'a str, &'a [Option<f64>])>,
     ) {
@@ -144,7 +144,7 @@ impl StepLog {
     }
 }
 
-fn log_score(execution: &Execution, point: &ScorePoint) {
+fn log_score(execution: &RunContext, point: &ScorePoint) {
     let ScorePoint { trial, metric, questions, mean, .. } = point;
     execution.log("trial_scored", json!({ "trial": trial, "metric": metric, "questions": questions, "mean": mean }));
 }
@@ -158,7 +158,7 @@ mod tests {
     fn a_step_is_written_where_it_says_something_new() {
         let folder = tempfile::tempdir().unwrap();
         let text = "name = \"x\"\n[corpus]\nsource = \"d\"\n[space]\nchunker = \"sentence\"\nretriever = \"bm25\"\n";
-        let execution = fixture::execution(folder.path(), Experiment::parse(text, ".").unwrap(), Vec::new());
+        let execution = fixture::run_context(folder.path(), Experiment::parse(text, ".").unwrap(), Vec::new());
         let mut steps = StepLog::default();
         let recall = |questions, mean| ScorePoint {
             trial: "t01".to_owned(),

@@ -133,7 +133,7 @@ class Questions(Table):
         reported.
 
         Args:
-            test_share: The share to report by, between 0 and 1.
+            test_share: The share of questions for the test split, between 0 and 1.
             seed: Makes the choice repeatable.
 
         Raises:
@@ -351,7 +351,7 @@ def generate(
         max_attempts: How many drafts are tried at most. Default: 8 for each question.
         threshold: The probability from which on a passage is taken to answer a question, for models that tell
             probabilities. Default: 0.5.
-        test_share: The share of questions to report by, as in `Questions.split`. Default: they are not divided.
+        test_share: The share of questions for the test split, as in `Questions.split`. Default: they are not divided.
         models: Models by name, as in an experiment.
         budget_usd: What this may cost, in US dollars.
         store: The folder of the journal of paid calls. Default: `.reverie`.

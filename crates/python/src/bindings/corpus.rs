@@ -167,5 +167,5 @@ pub(crate) fn axes() -> &'static [&'static str] {
 /// The prefixes of environment variables for access to object stores.
 #[pyfunction]
 pub(crate) fn store_variables() -> Vec<&'static str> {
-    store::VARIABLES.to_vec()
+    store::VARIABLE_PREFIXES.to_vec()
 }

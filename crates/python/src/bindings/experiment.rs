@@ -121,7 +121,7 @@ impl PyExperiment {
         let session = self.session(Some(connect), None, Progress::default(), &cancel)?;
         let plan = || async move {
             let prepared = session.prepare().await?;
-            lab::summary(&session, &prepared).await
+            lab::plan_summary(&session, &prepared).await
         };
         to_python(py, &wait(py, &cancel, plan, |_| Ok(()))?)
     }

@@ -111,7 +111,7 @@ enum Answer<'a> {
     Error(String),
 }
 
-/// What is searched for a question.
+/// The searches that are made for a question.
 #[derive(Serialize)]
 struct Searches {
     queries: Vec<SearchQuery>,

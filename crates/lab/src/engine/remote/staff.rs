@@ -236,7 +236,7 @@ impl SharedDriver {
                 if state.unstaffed.remove(&operator).is_some()
                     && let Some(progress) = &state.progress
                 {
-                    progress.set_behind(&what, None);
+                    progress.set_problem(&what, None);
                 }
                 continue;
             }
@@ -254,7 +254,7 @@ impl SharedDriver {
             } else if waited > REPORT_AFTER
                 && let Some(progress) = &state.progress
             {
-                progress.set_behind(&what, Some(wanted));
+                progress.set_problem(&what, Some(wanted));
             }
         }
         if state.workers.iter().any(|worker| worker.ready) || state.queues.values().all(VecDeque::is_empty) {

@@ -101,7 +101,7 @@ pub(super) struct Bench {
     folder: tempfile::TempDir,
     pub(super) cluster: Arc<Script>,
     pub(super) driver: Arc<SharedDriver>,
-    pub(super) execution: Arc<Execution>,
+    pub(super) execution: Arc<RunContext>,
     plan: Arc<Plan>,
 }
 
@@ -114,7 +114,7 @@ impl Bench {
         );
         let experiment = Experiment::parse(&text, folder.path()).unwrap();
         let spec = experiment.engine.clone();
-        let execution = Arc::new(fixture::execution(folder.path(), experiment, Vec::new()));
+        let execution = Arc::new(fixture::run_context(folder.path(), experiment, Vec::new()));
         let setup = WorkerSetup {
             experiment: text,
             base: folder.path().to_owned(),
@@ -145,10 +145,10 @@ impl Bench {
     }
 
     /// Another execution, as a second plan of the same engine has it.
-    pub(super) fn other_execution(&self) -> Arc<Execution> {
+    pub(super) fn other_execution(&self) -> Arc<RunContext> {
         let folder = self.folder.path().join("other");
         std::fs::create_dir_all(&folder).unwrap();
-        Arc::new(fixture::execution(&folder, (*self.execution.experiment).clone(), Vec::new()))
+        Arc::new(fixture::run_context(&folder, (*self.execution.experiment).clone(), Vec::new()))
     }
 
     /// A worker that is ready; without a stage it is that of a node of its own.

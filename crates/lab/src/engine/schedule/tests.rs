@@ -219,7 +219,7 @@ impl Runner for Fake {
 /// A folder with a store, in which plans are executed.
 struct TestStore {
     folder: tempfile::TempDir,
-    execution: Arc<Execution>,
+    execution: Arc<RunContext>,
     progress: Progress,
 }
 
@@ -229,7 +229,7 @@ impl TestStore {
         let text = "name = \"x\"\n[corpus]\nsource = \"docs\"\n[models.gpt]\nchat.openai = { model = \"m\", base_url = \
                     \"http://127.0.0.1:1/v1\" }\n[space]\nchunker = \"sentence\"\nretriever = \"bm25\"\n";
         let experiment = Experiment::parse(text, folder.path()).unwrap();
-        let execution = Arc::new(fixture::execution(folder.path(), experiment, Vec::new()));
+        let execution = Arc::new(fixture::run_context(folder.path(), experiment, Vec::new()));
         Self { folder, execution, progress: Progress::default() }
     }
 

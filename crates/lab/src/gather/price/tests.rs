@@ -108,7 +108,7 @@ impl Fixture {
             questions: &questions,
             asked,
         });
-        let execution = Arc::new(fixture::execution(folder.path(), experiment, questions.clone()));
+        let execution = Arc::new(fixture::run_context(folder.path(), experiment, questions.clone()));
         let prepared = PreparedRun {
             trials,
             plan: Arc::new(plan.clone()),

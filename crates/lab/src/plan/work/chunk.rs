@@ -36,7 +36,7 @@ impl DescribeWork for ChunkWork {
         Some((&self.chunker, self.embedder.as_deref()))
     }
 
-    fn calls_models(&self) -> bool {
+    fn counts_in_price(&self) -> bool {
         self.embedder.is_some() || !self.chunker.models().is_empty()
     }
 

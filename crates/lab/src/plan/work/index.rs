@@ -35,7 +35,7 @@ impl DescribeWork for IndexWork {
         Format::Index(self.kind)
     }
 
-    fn calls_models(&self) -> bool {
+    fn counts_in_price(&self) -> bool {
         false
     }
 

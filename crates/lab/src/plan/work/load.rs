@@ -49,7 +49,7 @@ impl DescribeWork for LoadWork {
         Some(self.files.len())
     }
 
-    fn calls_models(&self) -> bool {
+    fn counts_in_price(&self) -> bool {
         false
     }
 

@@ -85,7 +85,7 @@ pub(crate) trait DescribeWork: Send + Sync {
 
     /// Whether it may call models that count in a trial's price; a score's do not. If so, its usage
     /// is stored even if there were no calls.
-    fn calls_models(&self) -> bool {
+    fn counts_in_price(&self) -> bool {
         true
     }
 

@@ -75,7 +75,7 @@ impl DescribeWork for RetrieveWork {
         Some((&self.retriever, self.embedder.as_deref()))
     }
 
-    fn calls_models(&self) -> bool {
+    fn counts_in_price(&self) -> bool {
         self.embedder.is_some() || !self.retriever.models().is_empty() || !self.chunker.models().is_empty()
     }
 

@@ -87,7 +87,7 @@ impl DescribeWork for ScoreWork {
     }
 
     /// What judges use is no part of a trial's price.
-    fn calls_models(&self) -> bool {
+    fn counts_in_price(&self) -> bool {
         false
     }
 

@@ -1,7 +1,7 @@
 //! Checkpoints for vectors that are made document by document: parts end where documents do.
 
 use super::{Checkpoint, EmbeddedTexts};
-use crate::{Error, task::Execution};
+use crate::{Error, task::RunContext};
 use futures::{StreamExt, stream::FuturesOrdered};
 use models::{Matrix, ledger};
 use store::Key;
@@ -11,7 +11,7 @@ use store::Key;
 /// has, and `embed` makes those of one. Calls `begun` once with the number of chunks that are left,
 /// and `rows` each time with the number of chunks that were embedded.
 pub(crate) async fn embed_documents<F: Future<Output = Result<Matrix, Error>>>(
-    cx: &Execution,
+    cx: &RunContext,
     task: Option<&Key>,
     (chunks, at_once): (&[usize], usize),
     embed: impl Fn(usize) -> F,

@@ -8,7 +8,7 @@ use crate::{
     },
     progress::Progress,
     spec::Experiment,
-    task::{self, CallTurn, Execution, ModelHandles, RunInputs},
+    task::{self, CallTurn, ModelHandles, RunContext, RunInputs},
 };
 use async_trait::async_trait;
 use futures::stream::BoxStream;
@@ -109,7 +109,7 @@ async fn a_file_that_is_not_there_is_not_asked_for_again() {
     assert!(!unread.reason.contains("tries"), "{unread:?}");
 }
 
-fn execution(folder: &std::path::Path, source: Source) -> Execution {
+fn execution(folder: &std::path::Path, source: Source) -> RunContext {
     let text = "name = \"x\"\n[corpus]\nsource = \"docs\"\n[space]\nchunker = \"sentence\"\nretriever = \"bm25\"\n";
     let experiment = Arc::new(Experiment::parse(text, folder).unwrap());
     let context = provider::ModelContext {
@@ -118,7 +118,7 @@ fn execution(folder: &std::path::Path, source: Source) -> Execution {
         environment: Arc::new(|_: &str| None),
     };
     let models = Arc::new(ModelHandles::new(BTreeMap::new(), context, Client::new(None)));
-    Execution::new(
+    RunContext::new(
         experiment,
         ArtifactStore::open(&folder.display().to_string(), &[], crate::layout::LAYOUT).unwrap(),
         RunInputs { source, questions: Vec::new() },
@@ -129,7 +129,7 @@ fn execution(folder: &std::path::Path, source: Source) -> Execution {
     )
 }
 
-async fn load(execution: &Execution, files: &[SourceFile], keys: &[Key]) -> task::StoredOutput {
+async fn load(execution: &RunContext, files: &[SourceFile], keys: &[Key]) -> task::StoredOutput {
     let files: Vec<_> = files.iter().cloned().zip(keys.iter().copied()).collect();
     let task = Task {
         key: Key::of_bytes(b"the task"),

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 struct Bench {
     _folder: tempfile::TempDir,
-    execution: Execution,
+    execution: RunContext,
     outputs: Outputs,
 }
 
@@ -29,7 +29,7 @@ impl Bench {
             ..Question::default()
         };
         let questions = ["a", "b"].map(question).to_vec();
-        let execution = fixture::execution(folder.path(), Experiment::parse(text, ".").unwrap(), questions);
+        let execution = fixture::run_context(folder.path(), Experiment::parse(text, ".").unwrap(), questions);
         Self { _folder: folder, execution, outputs: Outputs::new() }
     }
 

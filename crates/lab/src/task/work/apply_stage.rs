@@ -5,7 +5,7 @@ use super::{DoWork, TaskContext, TaskOutput, passage_rows};
 use crate::{
     Error, artifact,
     plan::work::ApplyStageWork,
-    task::{Execution, open_corpus, passages_by_question, searchable_questions},
+    task::{RunContext, open_corpus, passages_by_question, searchable_questions},
 };
 use async_trait::async_trait;
 use futures::{StreamExt, stream};
@@ -97,7 +97,7 @@ fn left_as_found(found: RefinedPassages, stage: &str, error: &models::Error) -> 
 /// is the artifact of the queries that replace questions, if there is one. A
 /// process encodes them once, for all trials that share it.
 async fn question_tokens(
-    cx: &Execution,
+    cx: &RunContext,
     model: &str,
     questions: &[SearchableQuestion],
     written: Option<&str>,

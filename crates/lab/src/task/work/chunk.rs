@@ -24,7 +24,8 @@ impl DoWork for ChunkWork {
         let models = cx.models();
         let chunker = self.chunker.build(&models.context(self.embedder.as_deref()))?;
         let (progress, operator) = (cx.progress.clone(), cx.task.operator());
-        let chunks: Vec<rag::Chunk> = if self.calls_models() {
+        // Every call of a chunker counts in the price.
+        let chunks: Vec<rag::Chunk> = if self.counts_in_price() {
             let cut: Vec<_> = documents.iter().map(|document| chunker.chunk(document)).collect();
             let tasks = cx.execution.experiment.engine.local.tasks;
             let each = stream::iter(cut).buffered(tasks).inspect_ok(|chunks| progress.rows(operator, chunks.len()));

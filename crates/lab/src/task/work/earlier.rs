@@ -6,7 +6,7 @@ use crate::{
     artifact::{self, ArtifactTable},
     layout,
     plan::ranges::RangePart,
-    task::{Execution, usage_of},
+    task::{RunContext, usage_of},
 };
 use models::Ledger;
 use std::{
@@ -81,7 +81,7 @@ impl TaskOutput {
     pub(super) fn with_earlier<R: ArtifactTable>(
         mut rows: Vec<R>,
         earlier: EarlierRows<R>,
-        cx: &Execution,
+        cx: &RunContext,
         question_of: impl Fn(&R) -> &String,
     ) -> Result<Self, Error> {
         let resumed = earlier.rows.len();

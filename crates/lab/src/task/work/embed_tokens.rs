@@ -3,7 +3,7 @@
 //! after a kill, on any machine, continues from there.
 
 use super::{DoWork, TaskContext, TaskOutput, embed::searchable};
-use crate::{Error, blocking::compute, layout, plan::work::EmbedTokensWork, task::Execution};
+use crate::{Error, blocking::compute, layout, plan::work::EmbedTokensWork, task::RunContext};
 use async_trait::async_trait;
 use models::{Embedder, InputKind};
 use rag::index::{TokenBlock, TokenWriter};
@@ -98,7 +98,7 @@ async fn encode(embedder: &Embedder, texts: &[String], rows: &impl Fn(usize)) ->
 struct ScratchFile(PathBuf);
 
 impl ScratchFile {
-    fn new(cx: &Execution) -> Result<Self, Error> {
+    fn new(cx: &RunContext) -> Result<Self, Error> {
         std::fs::create_dir_all(&cx.scratch).map_err(|source| Error::file("create", &cx.scratch, source))?;
         // Process ids are not unique where containers share a folder.
         let number = RandomState::new().hash_one(std::process::id());

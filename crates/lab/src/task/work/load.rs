@@ -6,7 +6,7 @@ use crate::{
     artifact::{self, DocumentRow},
     blocking::compute,
     plan::work::LoadWork,
-    task::{Execution, read},
+    task::{RunContext, read},
 };
 use async_trait::async_trait;
 use rag::load::{self, Rejected, SourceFile, Unread};
@@ -41,7 +41,7 @@ impl DoWork for LoadWork {
 }
 
 /// A file's document, or why there is none, if the file could be read.
-async fn load_file(cx: &Execution, file: &SourceFile, key: &Key) -> Result<Result<DocumentRow, Unread>, Error> {
+async fn load_file(cx: &RunContext, file: &SourceFile, key: &Key) -> Result<Result<DocumentRow, Unread>, Error> {
     let limits = cx.experiment.corpus.limits.clone();
     let path = file.path.clone();
     let parsed = match read::content_with_key(&cx.source, file, key, &limits).await {

@@ -16,7 +16,7 @@ mod retrieve;
 mod score;
 mod write_queries;
 
-use super::{CallTurn, Execution, TurnModels};
+use super::{CallTurn, RunContext, TurnModels};
 use crate::{
     Error,
     artifact::{self, DocumentRow, PassageRow},
@@ -63,7 +63,7 @@ pub(crate) struct TaskContext<'a> {
     /// Whether one of them is partial.
     pub(crate) partial: bool,
     pub(crate) turn: CallTurn,
-    pub(crate) execution: &'a Execution,
+    pub(crate) execution: &'a RunContext,
     pub(crate) progress: &'a Progress,
     /// What the calls for each question used.
     pub(crate) questions: &'a Mutex<BTreeMap<String, Ledger>>,

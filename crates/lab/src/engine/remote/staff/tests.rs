@@ -343,7 +343,7 @@ async fn a_stage_without_workers_is_reported_after_twenty_seconds_and_fails_afte
     let begin = Instant::now();
     let at = |seconds: u32| {
         bench.driver.give_up(&mut bench.driver.state(), begin + seconds * SECOND);
-        progress.trackers_behind().get("stage generate").cloned()
+        progress.problems().get("stage generate").cloned()
     };
     assert_eq!((at(0), at(20)), (None, None));
     assert_eq!(at(21).as_deref(), Some(wanted));
@@ -360,7 +360,7 @@ async fn a_stages_wait_is_told_only_in_what_it_wants_and_ends_with_its_first_wor
     let progress = Progress::default();
     bench.driver.state().progress = Some(progress.clone());
     let begin = Instant::now();
-    let behind = || progress.trackers_behind().get("stage generate").cloned();
+    let behind = || progress.problems().get("stage generate").cloned();
     bench.driver.give_up(&mut bench.driver.state(), begin);
     bench.driver.give_up(&mut bench.driver.state(), begin + 30 * SECOND);
     assert_eq!(behind().as_deref(), Some("no node has 0.5 CPUs free for a worker of this stage"));

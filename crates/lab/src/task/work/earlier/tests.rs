@@ -21,7 +21,7 @@ use store::Key;
 /// Seventy questions: a whole range of scores, and six questions of another one.
 struct Bench {
     _folder: tempfile::TempDir,
-    execution: Execution,
+    execution: RunContext,
     ranges: Ranges,
     /// The questions in the order in which they are asked.
     order: Vec<usize>,
@@ -34,7 +34,7 @@ impl Bench {
         let questions: Vec<Question> =
             (0..70).map(|i| Question { id: format!("q{i}"), ..Question::default() }).collect();
         let (ranges, order) = (Ranges::new(&questions), question_order(questions.len()));
-        let execution = fixture::execution(folder.path(), Experiment::parse(text, ".").unwrap(), questions);
+        let execution = fixture::run_context(folder.path(), Experiment::parse(text, ".").unwrap(), questions);
         Self { _folder: folder, execution, ranges, order }
     }
 
