@@ -55,9 +55,9 @@ pub struct CorpusSpec {
     /// somewhere in the source; others are refused and named), the default, or
     /// `anywhere`.
     pub links: Links,
-    /// A table of metadata, relative to the experiment file: CSV, JSONL or
-    /// Parquet with a column `path`, and a row for each document. Its columns
-    /// can be used in filters.
+    /// A table of metadata, relative to the experiment file: CSV or JSONL with
+    /// a column `path`, and a row for each document. Its columns can be used in
+    /// filters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<String>,
     /// Limits on the files; a file above a limit is refused.
