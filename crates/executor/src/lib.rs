@@ -14,7 +14,8 @@
 //!
 //! A caller that has many things to do makes many calls at once, for example
 //! with [`futures::future::join_all`]: the limiter decides how many of them
-//! run. All waiting is for events: nothing polls, and only a back-off sleeps.
+//! run. Calls that wait are woken by an event or at a known time; only a
+//! [`Leaseholder`] asks at intervals.
 //!
 //! ```
 //! use executor::{Call, Limiter};

@@ -17,8 +17,8 @@ const SAME_RUN: Duration = Duration::from_secs(60);
 /// The calls that were refused and wait for another attempt.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
-    /// Whether there are refused calls; otherwise a call that gets through
-    /// needs no lock.
+    /// Whether a call was refused since the last one got through; otherwise a
+    /// call that gets through needs no lock.
     any: AtomicBool,
     period: Mutex<RefusalPeriod>,
     given_up: Notify,

@@ -6,7 +6,7 @@
 //!
 //! | what | columns |
 //! |---|---|
-//! | id | `id`, `question_id`; else `line-N` (in a file), `row-N` (of a program) |
+//! | id | `id`, `question_id`; else `line-N` (in a file), `row-N` (in memory) |
 //! | question | `question`, `user_input` (Ragas ≥ 0.2), `query`, `input` (DeepEval) |
 //! | answer | `answer`, `response` (Ragas ≥ 0.2), `actual_output` (DeepEval), `prediction`, `output` |
 //! | passages | `contexts`, `retrieved_contexts` (Ragas ≥ 0.2), `retrieval_context` (DeepEval), `passages` |
@@ -54,7 +54,7 @@ const TEXT: &[&str] = &["text", "content", "page_content"];
 /// The answer of a system to one question.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AnsweredRow {
-    /// The line of the file, from 1; of a program's rows the number, from 0.
+    /// The line of the file, from 1, or the number of the row in memory, from 0.
     pub line: usize,
     /// The question, with its reference and evidence if the row has them.
     pub question: Question,

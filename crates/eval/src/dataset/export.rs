@@ -1,5 +1,5 @@
 //! Writes a dataset for other programs, in a format of `format/`: in our own
-//! columns, those of Ragas, or those of DREAM.
+//! columns, those of Ragas, or those of DREAM (notebooks that score with Ragas 0.1).
 //!
 //! | columns | what |
 //! |---|---|

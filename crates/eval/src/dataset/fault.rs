@@ -1,4 +1,4 @@
-//! What is wrong with the records of a file or the rows of a program.
+//! What is wrong with the records of a file or with rows in memory.
 
 use super::{cells::CellError, places::PassagesError, turns::TurnsError};
 
@@ -36,7 +36,7 @@ impl RecordError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{cause}")]
 pub struct RowError {
-    /// The line of a file, from 1, or the row of a program, from 0.
+    /// The line of a file, from 1, or the row in memory, from 0.
     pub number: usize,
     pub(super) cause: Box<RecordError>,
 }

@@ -315,8 +315,8 @@ fn read_quotes(fields: &Map<String, Value>, name: &str, value: &Value) -> Result
     Ok(pairs.map(|(quote, document)| Evidence { document: document.clone(), quote, span: None }).collect())
 }
 
-/// Evidence in our own form. The `span` of a row in memory is ignored, because
-/// programs count characters; the quote is searched instead.
+/// Evidence in our own form. The `span` of a row of answers in memory is ignored,
+/// because programs count characters; the quote is searched instead.
 pub(super) fn read_own_evidence(value: &Value, numbering: Numbering) -> Result<Vec<Evidence>, Vec<RecordError>> {
     const SHAPE: &str = "write [{\"document\": \"path\", \"quote\": \"words\"}]";
     let parsed;

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The column that names the document.
 const PATH: &str = "path";
 
-/// Fields that come from the document itself.
+/// Fields that are read from the document itself.
 const OWN: &[&str] = &["title", "page", "heading"];
 
 /// A document's row.
@@ -46,7 +46,7 @@ pub fn read_metadata(name: &str, bytes: &[u8]) -> Result<BTreeMap<String, Metada
         let mut metadata = Metadata::new();
         for (column, value) in fields {
             if OWN.contains(&column.as_str()) {
-                fault(format!("`{column}` is what the document itself says: give the column another name"));
+                fault(format!("`{column}` is read from the document itself: give the column another name"));
                 continue;
             }
             match check_value(value) {

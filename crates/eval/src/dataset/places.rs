@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `start_byte`, `end_byte` | bytes of the document's text, everywhere |
 //! | `start`, `end` | characters, as Python does; the document's text is needed |
-//! | `span: {start, end}` | bytes in a file, characters in rows of a program |
+//! | `span: {start, end}` | bytes in a file, characters in rows in memory |
 //!
 //! A place in the wrong unit would give a wrong score, so it is refused. It is
 //! compared with the document's text if that is known, else with the golden

@@ -29,7 +29,7 @@ pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 pub(super) enum Numbering {
     /// Lines of a file, from 1.
     Line,
-    /// Rows of a program, from 0.
+    /// Rows in memory, from 0.
     Row,
 }
 

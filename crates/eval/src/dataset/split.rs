@@ -19,8 +19,8 @@ pub enum SplitError {
     InvalidShare(f64),
     /// All evidence is in one group of documents.
     #[error(
-        "all evidence is in one document, or in documents that questions tie together: parts by document would leave \
-         one of them empty"
+        "all evidence is in one document, or in documents that share questions: split by document, the tune split or the \
+         test split would be empty"
     )]
     OneGroup,
     /// Evidence without a document: nothing says which questions share one.

@@ -23,8 +23,8 @@ pub(super) const VERSION: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// The greatest score, in tokens. Where the objective names this metric, so
-    /// many tokens are worth 0 and none 1.
+    /// The greatest score, in tokens. In an objective that names this metric, this
+    /// number of tokens counts as 0, and no tokens count as 1.
     pub most: u32,
 }
 

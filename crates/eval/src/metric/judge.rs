@@ -125,7 +125,7 @@ impl Transcript {
         self.add_call(member, purpose, request, reply_fields);
     }
 
-    /// Adds the reply of an error that has one: a reply without the form that was asked for.
+    /// Adds a call whose reply breaks the schema; the error holds the reply.
     fn add_unreadable(&mut self, member: &PanelMember, purpose: &str, request: &ChatRequest, error: &models::Error) {
         if let models::Error::SchemaMismatch { reason, reply, .. } = error {
             self.add_call(member, purpose, request, [("reply", json!(reply)), ("unreadable", json!(reason))]);

@@ -327,7 +327,7 @@ pub struct MetricContext<'a> {
     pub judges: &'a [String],
 }
 
-/// The judges of a metric. One says yes from this probability on; of several,
+/// The judges of a metric. Each says yes from this probability on; of several,
 /// the majority decides.
 fn judge(cx: &MetricContext<'_>, metric: &'static str, threshold: f64) -> Result<judge::Judge, Error> {
     judge::check_threshold(metric, threshold)?;

@@ -11,9 +11,9 @@
 //! Blanks, dashes, dots and brackets within numbers do not matter. What an answer
 //! makes up is no leak: see `faithfulness` for that.
 //!
-//! A question that asks for somebody's number is answered with it rightly: what
-//! this metric tells is worth knowing for questions that do not. Names, streets
-//! and dates of birth have no form by which they could be found.
+//! An answer with a number for which the question asked is right, and counts as 1
+//! too: measure it on questions that ask for no such data. Names, streets and dates
+//! of birth have no form by which they could be found.
 //!
 //! Sources: ISO/IEC 7812-1 (check digit of cards), ISO 13616 (IBAN), ITU-T E.164
 //! (digits of telephone numbers).

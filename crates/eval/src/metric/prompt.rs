@@ -183,7 +183,7 @@ impl Config {
             let pattern = Regex::new(&format!(r"(?i)<(\s*/?\s*(?:{})\b)", tags.join("|")));
             match pattern {
                 Ok(pattern) => Some(pattern),
-                Err(error) => return refuse(format!("the tags of the prompt cannot be told from text: {error}")),
+                Err(error) => return refuse(format!("the tags of the prompt cannot be searched for: {error}")),
             }
         };
         let judge = super::judge(cx, METRIC, judge::DEFAULT_THRESHOLD)?;
@@ -263,7 +263,7 @@ struct PromptMetric {
     labels: Vec<(String, f64)>,
     /// What looks like a tag of the template.
     own_tags: Option<Regex>,
-    /// The key of the template, for people.
+    /// The short key of the template, for the detail of a score.
     content: String,
 }
 

@@ -13,12 +13,11 @@
 //!     return 1.0 if answer.split()[-1] == reference.split()[-1] else 0.0
 //! ```
 //!
-//! The function names what it wants: `question`, `answer` (without citations),
-//! `reference`, `passages` (a list of texts, also called `contexts`), `columns` (a
-//! dictionary of the row's other columns, for answers of the user's own, which are
-//! rows; not in an experiment), at least one of them; what it names must be there
-//! for it to be called, unless the parameter has a default:
-//! with `reference=None` it is called for questions without a reference too.
+//! The function names what it wants, at least one of: `question`, `answer` (without
+//! citations), `reference`, `passages` (a list of texts, also called `contexts`),
+//! `columns` (a dictionary of the other columns of a row of answers; an experiment has
+//! no rows). Where one of these is missing it is not called, unless the parameter has
+//! a default: with `reference=None` it is called for questions without a reference too.
 //! If no passages are known, `passages` is an empty list. It returns a number in `range`, a
 //! truth value, or `None` where the metric does not apply; or a pair of that and
 //! the reason as a text, which stands in the score's detail. It may be an `async

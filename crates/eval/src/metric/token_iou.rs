@@ -6,7 +6,7 @@
 //!
 //! Intersection over union: evidence text that was retrieved / text that is
 //! evidence or was retrieved. Every place counts once, in the numerator and in
-//! the denominator; `token_precision` is the one that tells repeats. The report's
+//! the denominator; `token_precision` is the metric that counts repeats. Chroma's
 //! own code counts repeats in the denominator here too, so that its numbers are
 //! lower where chunks overlap. Text is measured in characters that are no white
 //! space, which stand for tokens.

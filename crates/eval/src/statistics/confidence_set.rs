@@ -78,7 +78,7 @@ pub struct Standing {
     /// group 1. For a trial of group 1: the probability of differences as large as
     /// those within the group if all of its trials were equal.
     pub p_value: Option<f64>,
-    /// For a trial of group 1: the number of further informative questions that
+    /// For a trial of group 1: the number of further compared questions that
     /// would exclude it, if differences and their spread stay the same. `None` if it
     /// exceeds [`MOST_QUESTIONS`], and for the leading trial.
     pub more_questions: Option<usize>,
@@ -183,7 +183,7 @@ struct ScoreDifferences {
     rows: Vec<QuestionDifferences>,
     /// For each trial, the number of questions with a difference.
     counts: Vec<f64>,
-    /// The number of informative questions.
+    /// The number of compared questions: at least two of the trials have a score.
     questions: usize,
 }
 

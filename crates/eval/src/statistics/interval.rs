@@ -1,4 +1,4 @@
-//! A confidence interval, and what the methods to compute one share.
+//! A confidence interval, and what all methods that compute intervals use.
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};

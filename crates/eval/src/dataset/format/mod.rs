@@ -41,7 +41,7 @@ pub(super) struct RecordFormat {
 pub(super) enum FileContent {
     /// Golden questions.
     Questions,
-    /// Answers of a system.
+    /// Answers of a system, or metadata of documents.
     Answers,
 }
 
