@@ -78,9 +78,9 @@ pub struct Standing {
     /// group 1. For a trial of group 1: the probability of differences as large as
     /// those within the group if all of its trials were equal.
     pub p_value: Option<f64>,
-    /// For a trial of group 1: the number of further compared questions that
-    /// would exclude it, if differences and their spread stay the same. `None` if it
-    /// exceeds [`MOST_QUESTIONS`], and for the leading trial.
+    /// For a trial of group 1: the number of further questions, each with scores of
+    /// two trials or more, that would exclude it, if differences and their spread stay
+    /// the same. `None` if it exceeds [`MOST_QUESTIONS`], and for the leading trial.
     pub more_questions: Option<usize>,
 }
 
