@@ -81,7 +81,7 @@ fn about(error: &(dyn Error + 'static)) -> Option<String> {
 }
 
 fn about_lab(error: &lab::Error) -> Option<String> {
-    // These variants show the error inside them.
+    // These variants are transparent, so that `source` skips the error inside them.
     if let Some(error) = lab::model_error(error) {
         return about_models(error);
     }

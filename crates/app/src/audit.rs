@@ -1,8 +1,8 @@
 //! The audit log of a service: a line of JSON for each event, on standard error.
 //!
 //! A separate thread writes the lines, so that no answer waits for a slow
-//! reader. Lines that arrive while a thousand others wait are dropped, and the
-//! next written line reports how many.
+//! reader. Lines that arrive while a thousand others wait are dropped; a line of
+//! its own (`lines_lost`) says how many.
 
 use serde_json::{Value, json};
 use std::{

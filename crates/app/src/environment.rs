@@ -71,7 +71,7 @@ pub fn is_quiet() -> bool {
 }
 
 /// The folder that holds models and libraries: `REVERIE_HOME`, else the
-/// nearest `.reverie` at or above the working folder, else the user's cache.
+/// nearest `.reverie` with a folder `models` at or above the working folder, else the user's cache.
 pub fn home() -> PathBuf {
     if let Some(home) = env::var_os("REVERIE_HOME") {
         return PathBuf::from(home);

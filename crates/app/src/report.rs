@@ -14,9 +14,9 @@ pub async fn write_report(session: &Session, results: &Results) -> Result<PathBu
     Ok(report_path(session, &results.run))
 }
 
-/// Writes the report as a page of this name. With `one_file` the page contains
-/// everything; without it, the parts that are loaded on demand go into a folder
-/// next to the page (`report-parts` for `report.html`); by default the page is one
+/// Writes the report as a page of this name. If `one_file` is true, the page contains
+/// everything; if false, the parts that are loaded on demand go into a folder
+/// next to the page (`report-parts` for `report.html`); if `None`, the page is one
 /// file if it has at most 20 MB. Files of an earlier report in the folder are
 /// removed.
 ///

@@ -29,7 +29,8 @@ pub struct FinalistsArguments {
     /// How many pipelines, from the first of the leaderboard.
     #[arg(long, value_name = "N", default_value = "3", value_parser = parse_at_least_one)]
     best: NonZeroUsize,
-    /// A value on an axis of [space], for all of them; may be given more than once. The value is TOML.
+    /// A value on an axis of [space], that every pipeline gets in place of its own; may be given more than once. The
+    /// value is TOML.
     #[arg(long, value_name = "AXIS=VALUE", value_parser = parse_axis_value)]
     with: Vec<(Axis, Value)>,
     /// Write a whole experiment file instead of printing the space alone; the experiment is named after the file.

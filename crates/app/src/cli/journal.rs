@@ -26,7 +26,7 @@ use store::{DamagedEntry, Error, Journal, Selection};
 
 Several runs may use a journal at once. It lies in the folder of the store; where
 the store is an object store, beside the experiment in .reverie, and each answer
-is also an object there, which no verb of `journal` removes.")]
+is also an object of that store, which no verb of `journal` removes.")]
 pub struct JournalArguments {
     #[command(subcommand)]
     verb: JournalVerb,

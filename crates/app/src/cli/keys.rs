@@ -73,7 +73,7 @@ fn make(cx: &CommandContext, new: NewKey) -> Result<u8, CommandFailure> {
     file.key.push(entry);
     lab::write_whole(path, toml::to_string(&file).map_err(CommandFailure::runtime)?.as_bytes())?;
     cx.finish(&json!({ "name": new.name, "key": key, "file": path }), |_| {
-        cx.note(format_args!("this key is shown once; {} holds its digest:", path.display()));
+        cx.note(format_args!("the key, which is shown only this once ({} holds its digest):", path.display()));
         &key
     })
 }

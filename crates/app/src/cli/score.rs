@@ -46,8 +46,8 @@ pub struct ScoreArguments {
     #[arg(long, value_name = "MODEL")]
     embedder: Option<String>,
     /// The documents that locations in the answers refer to: a folder, a file, a
-    /// pattern or a URL. Locations are checked against them, `start` and `end` may
-    /// count characters, and quotes of golden evidence are looked for in them.
+    /// pattern or a URL. Locations are checked against them, `start` and `end` (in
+    /// characters) need them, and quotes of golden evidence are looked for in them.
     #[arg(long, value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
     documents: Option<String>,
     /// What this may cost, in US dollars, whatever the file says.

@@ -136,7 +136,7 @@ impl CommandContext {
         }
     }
 
-    /// Prints on standard error why results are missing, also with `--quiet`.
+    /// Prints a warning on standard error, also with `--quiet`.
     pub fn warn(&self, text: impl Display) {
         let _ = writeln!(std::io::stderr(), "{}", render::visible(&text.to_string()));
     }

@@ -52,8 +52,8 @@ fn cells(metric: &CheckedMetric) -> [String; 6] {
 /// The remarks below the table: on each metric of the objective, on the questions,
 /// and the notes of the check.
 fn remarks(check: &Check) -> Vec<String> {
-    let judged = check.metrics.iter().filter(|metric| metric.outcome != MetricOutcome::Shown);
-    let mut remarks: Vec<String> = judged.map(|metric| metric.sentence.clone()).collect();
+    let in_objective = check.metrics.iter().filter(|metric| metric.outcome != MetricOutcome::Shown);
+    let mut remarks: Vec<String> = in_objective.map(|metric| metric.sentence.clone()).collect();
     if check.metrics.iter().any(|metric| metric.outcome == MetricOutcome::Shown) {
         remarks.push("metrics without p are not in the objective and do not affect the verdict".to_owned());
     }
@@ -138,11 +138,11 @@ fn escape(text: &str) -> String {
 /// # Errors
 /// If it cannot be written.
 pub fn check_junit(check: &Check) -> io::Result<Vec<u8>> {
-    let judged: Vec<&CheckedMetric> =
+    let in_objective: Vec<&CheckedMetric> =
         check.metrics.iter().filter(|metric| metric.outcome != MetricOutcome::Shown).collect();
-    let count = |outcome| judged.iter().filter(|metric| metric.outcome == outcome).count();
+    let count = |outcome| in_objective.iter().filter(|metric| metric.outcome == outcome).count();
     let counts = [
-        ("tests", judged.len().to_string()),
+        ("tests", in_objective.len().to_string()),
         ("failures", count(MetricOutcome::Worse).to_string()),
         ("errors", "0".to_owned()),
         ("skipped", (count(MetricOutcome::Inconclusive) + count(MetricOutcome::TooFew)).to_string()),
@@ -158,7 +158,7 @@ pub fn check_junit(check: &Check) -> io::Result<Vec<u8>> {
     suites.with_attributes(attributes()).write_inner_content(|writer| {
         let suite = writer.create_element("testsuite").with_attribute(("name", name.as_str()));
         suite.with_attributes(attributes()).write_inner_content(|writer| {
-            for metric in &judged {
+            for metric in &in_objective {
                 let (title, sentence) = (xml_text(&metric.metric), xml_text(&metric.sentence));
                 let case = writer.create_element("testcase").with_attribute(("classname", name.as_str()));
                 let case = case.with_attribute(("name", title.as_str())).with_attribute(("time", "0"));

@@ -39,7 +39,7 @@ pub fn matching(text: &str, question: &str, characters: usize) -> String {
     let fits = |start: usize, end: usize| text[start..end].trim().chars().count() <= characters;
     let (mut start, mut end) = sentences[best];
     if !fits(start, end) {
-        // From a little before the first word of the question.
+        // From a little before the first word that the question has too.
         let first = words(&text[start..end]).find(|(_, word)| asked.contains(&stem(word))).map_or(0, |(at, _)| at);
         let before: usize = text[start..start + first].chars().rev().take(characters / 4).map(char::len_utf8).sum();
         start = word_start(&text, start + first - before, start);

@@ -52,12 +52,12 @@ impl GoldenBar {
 pub fn golden(manifest: &GoldenManifest, paths: &[PathBuf]) -> String {
     let written: usize = manifest.kinds.values().sum();
     let mut text = format!(
-        "{written} of {} questions, version {}, from {} drafts over {} passages, connected by {} names\n",
+        "{written} of {} questions, version {}, from {} drafts over {} passages, which share {} names and terms\n",
         manifest.options.size, manifest.version, manifest.attempts, manifest.passages, manifest.entities
     );
     text.push_str(&counts("kinds", &manifest.kinds));
     let lacking = manifest.lacking.iter().map(|(kind, n)| (kind.name().to_owned(), *n)).collect();
-    text.push_str(&counts("missing from their share", &lacking));
+    text.push_str(&counts("fewer than their share by", &lacking));
     text.push_str(&counts("rejected", &manifest.rejected));
     for persona in &manifest.personas {
         text.push_str(&format!("asked by: {}: {}\n", persona.name, persona.description));

@@ -165,7 +165,7 @@ impl Traces {
     }
 }
 
-/// Makes a request's span the child of the span that its headers name
+/// A function that makes a request's span the child of the span that its headers name
 /// ([`TRACE_HEADERS`]).
 pub fn parent_span() -> serve::ParentSpan {
     let propagator = TraceContextPropagator::new();

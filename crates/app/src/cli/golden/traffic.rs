@@ -19,7 +19,7 @@ pub(super) struct TrafficArguments {
     /// What people thought of the answers, as `reverie serve --feedback FILE` kept it.
     #[arg(long, value_name = "FILE", requires = "from_traffic", value_hint = clap::ValueHint::FilePath)]
     feedback: Option<PathBuf>,
-    /// Only questions with an answer rated up or down.
+    /// Only questions with an answer that was rated so: up or down.
     #[arg(long, value_name = "VERDICT", requires = "feedback", value_parser = parse_name::<UserVerdict>)]
     only: Option<UserVerdict>,
     /// The most questions.

@@ -52,7 +52,7 @@ impl BundlePlaces {
     }
 }
 
-/// Reads an address: a folder without links and `..`, or a URL.
+/// Reads an address: a folder, of which links and `..` are resolved, or a URL.
 fn read(text: &str) -> Result<Location, BundlePlaceError> {
     let unreadable = |error: &dyn std::fmt::Display| BundlePlaceError::Unreadable(error.to_string());
     match Location::parse(text).map_err(|error| unreadable(&error))? {

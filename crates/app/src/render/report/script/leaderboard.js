@@ -91,8 +91,8 @@ function drawNotes() {
   const ofJudges = (note) => note.about === "judge" || note.about === "untried_judge";
   byId("legend").textContent = [
     "Mean; below it the 95 % bootstrap interval and n scored of n total, with worst and best case where scores are missing.",
-    differences.size ? `The difference to ${leading.id} is the objective's, paired question by question; the line is its 95 % interval, which does not include that ${leading.id} was chosen as the best.` : "",
-    ...board.notes.filter(ofJudges).map((note) => `* ${sentence(note.text)} Only a qualified judge's metric may choose.`),
+    differences.size ? `The difference to ${leading.id} is the objective's, paired question by question; the line is its 95 % interval, which does not take into account that ${leading.id} was chosen as the best.` : "",
+    ...board.notes.filter(ofJudges).map((note) => `* ${sentence(note.text)} Only a qualified judge's metric may choose the winner.`),
   ].join(" ");
   byId("notes").replaceChildren(...board.notes.filter((note) => !ofJudges(note)).map((note) => element("li", {}, sentence(note.text, note.subject))));
 }

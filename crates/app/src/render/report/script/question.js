@@ -99,7 +99,7 @@ function retrieved(row, list, passages, held) {
   if (reranked) {
     notes.push(element("p", { class: "hint" }, reranked.twin
       ? `The ranks before reranking are those of ${reranked.twin.id}, which searches in the same way and changes nothing after the search.`
-      : "The results hold the ranks after reranking only, and no trial searches in the same way and changes nothing after the search."));
+      : "The results hold the ranks after reranking only: no trial has the same search without a later step."));
   }
   return [...notes, element("ol", { class: "cards" }, ...cards)];
 }
