@@ -162,14 +162,14 @@ fn fault_response(fault: InjectedFault) -> Response {
 }
 
 /// Answers a request that was let through, or fails it with its fault.
-async fn respond(ticket: Ticket, cutter: Cutter, reply: SimulatedReply, body: u128) -> Response {
+async fn respond(ticket: Ticket, cutter: Cutter, reply: SimulatedReply, fingerprint: u128) -> Response {
     if ticket.fault == Some(InjectedFault::Hang) {
         // Until the client gives up, and this is dropped.
         return std::future::pending().await;
     }
     let bytes = match (reply.content, ticket.fault) {
         (ReplyContent::Events(events), None | Some(InjectedFault::Truncated | InjectedFault::Malformed)) => {
-            return streamed(ticket, events, body, reply.usage).await;
+            return streamed(ticket, events, fingerprint, reply.usage).await;
         }
         (ReplyContent::Json(bytes), _) => bytes,
         (ReplyContent::Events(_), _) => Bytes::new(),
@@ -177,7 +177,7 @@ async fn respond(ticket: Ticket, cutter: Cutter, reply: SimulatedReply, body: u1
     pause(ticket.latency).await;
     match ticket.fault {
         None => {
-            ticket.answered(body, reply.usage.prompt_tokens, reply.usage.completion_tokens);
+            ticket.answered(fingerprint, reply.usage.prompt_tokens, reply.usage.completion_tokens);
             json_response(StatusCode::OK, bytes)
         }
         Some(fault) => {
@@ -222,7 +222,7 @@ fn broken_off(bytes: &Bytes) -> Response {
 
 /// A stream of events: half of the latency before the first, the rest evenly
 /// between the others.
-async fn streamed(ticket: Ticket, mut events: Vec<Bytes>, body: u128, usage: ReplyUsage) -> Response {
+async fn streamed(ticket: Ticket, mut events: Vec<Bytes>, fingerprint: u128, usage: ReplyUsage) -> Response {
     let gap = ticket.latency / 2 / u32::try_from(events.len()).unwrap_or(u32::MAX).max(1);
     let half = events.len() / 2;
     let breaks = ticket.fault == Some(InjectedFault::Truncated);
@@ -242,7 +242,7 @@ async fn streamed(ticket: Ticket, mut events: Vec<Bytes>, body: u128, usage: Rep
             && let Some(ticket) = ticket.take()
         {
             match ticket.fault {
-                None => ticket.answered(body, usage.prompt_tokens, usage.completion_tokens),
+                None => ticket.answered(fingerprint, usage.prompt_tokens, usage.completion_tokens),
                 Some(_) => ticket.failed(),
             }
         }

@@ -1,4 +1,4 @@
-//! What can go wrong before the simulator answers its first request.
+//! Why the simulator does not start, or refuses settings.
 
 use std::{io, net::SocketAddr};
 

@@ -5,8 +5,8 @@
 //!
 //! It is computed event by event with the limits, latencies and faults that
 //! the server would draw. Without faults it is about
-//! (tasks − burst) / rate + the last latency for a rate, and
-//! tasks · mean latency / limit for a concurrency.
+//! (tasks − burst) / rate + the last latency if the rate is limited, and
+//! tasks · mean latency / limit if the concurrency is.
 
 use crate::{
     Error, InjectedFault, SimulatorSettings,

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 /// Where a schema that refers to itself is cut off.
 const MAX_DEPTH: usize = 12;
-/// Optional lists and fields are left out from here on.
+/// From here on, objects without `required` have no fields, and lists without `minItems` no items.
 const OPTIONAL_DEPTH: usize = 6;
 
 /// A value that this schema allows, the same one for the same fingerprint.

@@ -127,11 +127,11 @@ pub(crate) struct Ticket {
 
 impl Ticket {
     /// It was answered with 200.
-    pub(crate) fn answered(mut self, body: u128, prompt_tokens: u64, completion_tokens: u64) {
+    pub(crate) fn answered(mut self, fingerprint: u128, prompt_tokens: u64, completion_tokens: u64) {
         self.ended = true;
         let mut inner = self.state.lock();
         let since_first = inner.since_first(self.state.now());
-        inner.counter.answered(body, prompt_tokens, completion_tokens, since_first);
+        inner.counter.answered(fingerprint, prompt_tokens, completion_tokens, since_first);
     }
 
     /// It failed, and its fault was counted already.

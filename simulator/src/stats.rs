@@ -101,7 +101,7 @@ impl Stats {
 #[derive(Debug, Default)]
 pub(crate) struct StatsCounter {
     pub(crate) stats: Stats,
-    /// How often each request body was answered.
+    /// How often each request body was answered, by its fingerprint.
     bodies: HashMap<u128, u32>,
 }
 
@@ -136,12 +136,18 @@ impl StatsCounter {
         }
     }
 
-    pub(crate) fn answered(&mut self, body: u128, prompt_tokens: u64, completion_tokens: u64, since_first: Duration) {
+    pub(crate) fn answered(
+        &mut self,
+        fingerprint: u128,
+        prompt_tokens: u64,
+        completion_tokens: u64,
+        since_first: Duration,
+    ) {
         self.stats.answered += 1;
         self.stats.prompt_tokens += prompt_tokens;
         self.stats.completion_tokens += completion_tokens;
         self.second(since_first).answered += 1;
-        let times = self.bodies.entry(body).or_default();
+        let times = self.bodies.entry(fingerprint).or_default();
         *times += 1;
         match times {
             1 => self.stats.unique_answered += 1,

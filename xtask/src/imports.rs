@@ -19,7 +19,7 @@ pub(crate) struct ImportCycle {
     pub(crate) folder: String,
     /// The modules.
     pub(crate) modules: BTreeSet<String>,
-    /// For each import within the cycle: who imports, and what.
+    /// For each import within the cycle: `from → to`, and one place where it is.
     pub(crate) imports: Vec<(String, String)>,
 }
 

@@ -14,7 +14,7 @@ use std::{
     process::{Command, ExitCode},
 };
 
-/// Words that only the crates `app` and `python` may use, and why.
+/// Words that only the crate `app` may use, and why.
 const BANNED_IN_LIBRARIES: &[(&str, &str)] = &[
     ("println!", "only `app` prints"),
     ("eprintln!", "only `app` prints"),
