@@ -314,7 +314,7 @@ fn named<T: Clone>(models: &BTreeMap<String, T>, name: &str) -> Result<T, Error>
     models.get(name).cloned().ok_or_else(missing)
 }
 
-/// The parts that components are built from. Without models, settings can still be checked.
+/// The models and the pipeline that components are built with. Without models, settings can still be checked.
 #[derive(Clone, Copy, Default)]
 pub struct Context<'a> {
     /// All models of the experiment.

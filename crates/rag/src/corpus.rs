@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// A question as retrievers see it.
 #[derive(Debug, Clone, Copy)]
 pub struct Query<'a> {
-    /// The question.
+    /// What is searched by words; for a step after the search, the standalone question.
     pub text: &'a str,
     /// Its vector, if the retriever needs one.
     pub embedding: Option<&'a [f32]>,

@@ -1,6 +1,6 @@
 //! One pipeline: turns a question into queries, hits, passages and an answer.
-//! `query` and the service call all of it; tasks of a run, which handle many
-//! questions at once, call its steps.
+//! The command `query` and the service call all of it; tasks of a run, which
+//! handle many questions at once, call its steps.
 
 mod question;
 mod search;

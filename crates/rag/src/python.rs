@@ -51,7 +51,7 @@ const MOST_AT_ONCE: usize = 256;
 
 /// The functions whose processes wait for the next call; the one used last comes first.
 static PROCESSES: Mutex<Vec<(ProcessSetup, Process)>> = Mutex::new(Vec::new());
-/// Processes that functions may call, in `PROCESSES` or not.
+/// The processes of all [`Function`]s, also those that `PROCESSES` no longer holds.
 static IN_USE: Mutex<Vec<Weak<FunctionCallQueue>>> = Mutex::new(Vec::new());
 /// The most processes that are kept, however many functions a notebook tries.
 const MAX_IDLE_PROCESSES: usize = 8;
@@ -293,8 +293,8 @@ type Process = Arc<FunctionCallQueue>;
 
 /// Sends calls to an interpreter: one after the other, or several at once.
 struct FunctionCallQueue {
-    /// Free places for calls. Waiting for one blocks no thread.
-    places: tokio::sync::Semaphore,
+    /// Free slots for calls. Waiting for one blocks no thread.
+    slots: tokio::sync::Semaphore,
     /// Held during a call of a function that is called one at a time.
     alone: Mutex<()>,
     state: Mutex<InterpreterState>,
@@ -303,8 +303,8 @@ struct FunctionCallQueue {
 
 impl FunctionCallQueue {
     fn new(at_once: Option<usize>) -> Self {
-        let places = tokio::sync::Semaphore::new(at_once.unwrap_or(1));
-        Self { places, alone: Mutex::default(), state: Mutex::default(), timeouts: Mutex::default() }
+        let slots = tokio::sync::Semaphore::new(at_once.unwrap_or(1));
+        Self { slots, alone: Mutex::default(), state: Mutex::default(), timeouts: Mutex::default() }
     }
 }
 
@@ -431,7 +431,7 @@ impl Function {
     pub async fn call_async(self: &Arc<Self>, arguments: Value) -> Result<Value, Box<Failure>> {
         let (function, caller) = (self.clone(), caller());
         // An error means that the semaphore is closed, which never happens.
-        let _place = self.process.places.acquire().await;
+        let _slot = self.process.slots.acquire().await;
         let called =
             tokio::task::spawn_blocking(move || on_behalf_of_blocking(&caller, || function.call(&arguments))).await;
         called.map_err(|error| self.failure(Problem::new(FailureKind::Ended, error.to_string())))?

@@ -51,8 +51,8 @@ impl ChunkTable {
         Self { chunks, searchable, first, documents: OnceLock::new(), passing: Mutex::default() }
     }
 
-    /// [`ChunkTable::new`] for chunks from a file that others may have written. Steps follow the numbers of other
-    /// chunks until there is none, so a cycle of numbers would never end.
+    /// [`ChunkTable::new`] for chunks from a file that others may have written. Steps go from
+    /// chunk to chunk by `parent`, `previous` and `next`, so a cycle would never end.
     ///
     /// # Errors
     /// [`Error::Failed`] if the numbers of a document's chunks are not 0, 1, 2, …, if a chunk names one that is not there,

@@ -114,8 +114,8 @@ pub(super) fn merge_paths(paths: &[&[&str]]) -> Option<String> {
     Some(first[..shared].iter().copied().chain([names.as_str()]).collect::<Vec<_>>().join(SEPARATOR))
 }
 
-/// Merges the headings of several passages in a row. The text after the last
-/// separator names the section.
+/// Merges the headings of several passages in a row. What stands after the last
+/// ` > ` counts as one title, even if it is `B; C`.
 pub(crate) fn merge_headings(headings: &[&str]) -> Option<String> {
     let mut paths: Vec<Vec<&str>> = Vec::new();
     for heading in headings {

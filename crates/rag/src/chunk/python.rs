@@ -1,4 +1,4 @@
-//! `python`: chunks as a function of the user's own cuts them.
+//! `python`: a function of the user's own cuts the document into chunks.
 //!
 //! When to use it: where the documents have a shape that only you know: a
 //! ticket per paragraph, a question with its answer, a clause of a contract.
@@ -18,8 +18,8 @@
 //! strings that the text holds or as pairs of start and end, counted in
 //! characters; parts may overlap or leave something out. So every chunk knows
 //! where it stands, and golden evidence can be found in it. Blank parts are
-//! left out. What it raises, or a call that takes too long, ends the task, with the
-//! document's name.
+//! left out. An exception, or a call that takes too long, ends the task; the
+//! error names the document.
 
 use super::{Chunker, outline::Outline};
 use crate::{

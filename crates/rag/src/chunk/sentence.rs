@@ -24,9 +24,11 @@ settings! {
         #[serde(default = "not_set")]
         #[schemars(with = "Option<u32>", extend("default" = null))]
         pub chunk_overlap: u32 = 200,
-        /// Where paragraphs are cut, tried before sentences. Default three line ends.
+        /// What separates paragraphs; text is cut there before it is cut into
+        /// sentences. Default three line ends.
         pub paragraph_separator: String = "\n\n\n".to_owned(),
-        /// Where words are cut, if a sentence is too long. Default one space.
+        /// What separates words; a sentence that is too long is cut there. Default one
+        /// space.
         pub separator: String = " ".to_owned(),
     }
 }

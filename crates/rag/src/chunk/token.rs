@@ -25,7 +25,8 @@ settings! {
         #[serde(default = "not_set")]
         #[schemars(with = "Option<u32>", extend("default" = null))]
         pub chunk_overlap: u32 = 20,
-        /// Where words are cut; line ends and characters come next. Default one space.
+        /// What separates words: text is cut there, else at line ends, else between
+        /// characters. Default one space.
         pub separator: String = " ".to_owned(),
     }
 }

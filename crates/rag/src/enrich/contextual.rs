@@ -39,12 +39,12 @@ settings! {
         /// fits into its context. A longer document is shown in parts, each with
         /// the document's title and headings. Default 6000.
         pub window_tokens: usize = 6000,
-        /// The longest context, in tokens. Default 100.
+        /// The longest text that the model writes for a chunk, in tokens. Default 100.
         pub max_tokens: u32 = 100,
         /// 0 (the default) always takes the likeliest word.
         pub temperature: f32 = 0.0,
-        /// Makes contexts with a temperature repeatable where the model offers it.
-        /// Default 0.
+        /// Makes contexts repeatable at a temperature above 0, if the model
+        /// supports it. Default 0.
         pub seed: u64 = 0,
     }
 }

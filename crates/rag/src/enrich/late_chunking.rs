@@ -1,7 +1,7 @@
 //! `late_chunking`: a chunk's vector is made of the vectors that its tokens
 //! have in the whole document, so that it knows what stands around the chunk.
 //!
-//! The embedder reads the document first and is cut afterwards: a chunk's vector
+//! The whole document is embedded first and cut afterwards: a chunk's vector
 //! is the mean of its tokens' vectors, of length 1 like all others. So a chunk
 //! that says "the city" is found by the name that stands a page before it. Only
 //! vectors change: words are searched as they are, the token vectors of
@@ -34,7 +34,7 @@
 //! window in which it stands farther from the end. So `overlap` is best as large
 //! as a chunk.
 //!
-//! Only an embedder of this process can do it that pools by the mean and reads
+//! It needs an embedder of this process that pools by the mean and reads
 //! much more than a chunk; `plan` and `run` refuse others: endpoints, which give
 //! no vectors of tokens; `static` models, whose words know no surroundings; models
 //! that pool by the first token; windows below `least_window`; chunks of more

@@ -34,8 +34,8 @@ settings! {
         pub n: u32 = 3,
         /// 0 (the default) always takes the likeliest word.
         pub temperature: f32 = 0.0,
-        /// Makes questions with a temperature repeatable where the model offers
-        /// it. Default 0.
+        /// Makes questions repeatable at a temperature above 0, if the model
+        /// supports it. Default 0.
         pub seed: u64 = 0,
     }
 }

@@ -1,4 +1,5 @@
-//! `python`: one call with what a function of the user's own writes.
+//! `python`: one call to the model, with a prompt that a function of the user's
+//! own writes.
 //!
 //! When to use it: where your house has a prompt of its own, with examples, a
 //! tone or a form that answers must have. The function only writes; the call

@@ -58,7 +58,7 @@ settings! {
         template: Option<Template> = None,
         /// How often an answer is written again, 1 to 3. Default 1.
         pub rounds: u32 = 1,
-        /// The grade that ends it, 1 or 2. Default 2.
+        /// The least grade of an answer that is not written again, 1 or 2. Default 2.
         pub enough: u8 = 2,
         /// The longest answer, in tokens. Default 256.
         pub max_tokens: u32 = 256,
@@ -66,7 +66,8 @@ settings! {
         pub context_tokens: Option<usize> = None,
         /// 0 (the default) always takes the likeliest word.
         pub temperature: f32 = 0.0,
-        /// Makes answers with a temperature repeatable where the model offers it. Default 0.
+        /// Makes answers repeatable at a temperature above 0, if the model
+        /// supports it. Default 0.
         pub seed: u64 = 0,
         /// Whether answers cite their sources, as `[1]`. Default true.
         pub citations: bool = true,

@@ -43,8 +43,8 @@ settings! {
         pub context_tokens: Option<usize> = None,
         /// 0 (the default) always takes the likeliest word.
         pub temperature: f32 = 0.0,
-        /// Makes answers with a temperature repeatable where the model offers it.
-        /// Default 0.
+        /// Makes answers repeatable at a temperature above 0, if the model
+        /// supports it. Default 0.
         pub seed: u64 = 0,
         /// Whether answers cite their sources, as `[1]`. If the model cites none,
         /// the source with the most of the answer's words is cited, if it has at

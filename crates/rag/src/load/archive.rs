@@ -53,7 +53,7 @@ impl<'a> Archive<'a> {
         let by_ratio = self.limits.max_unpacked(packed);
         let expands = |bytes: u64| {
             LoadError::OverLimit(format!(
-                "{name} unpacks to {bytes} bytes or more out of {packed}, and at most {} times as many are read",
+                "{name} unpacks from {packed} bytes to {bytes} or more, and at most {} times its packed size is read",
                 self.limits.expansion
             ))
         };

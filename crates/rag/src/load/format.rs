@@ -1,5 +1,5 @@
-//! `load::format`: what the file of a format declares: how its files are
-//! recognized, and how they are read.
+//! `load::format`: what the module of a format declares: how files of the format
+//! are recognized and read.
 
 use super::{LoadError, ParseLimits, Parsed};
 use std::io::Cursor;

@@ -78,9 +78,9 @@ pub struct ParseLimits {
     pub unpacked_bytes: u64,
     /// The most bytes of text that a file may hold. Default 256 MiB.
     pub text_bytes: u64,
-    /// How many times its packed size a part of an archive may unpack to, and
-    /// how many times the file's size its text may be; up to 16 MiB are always
-    /// allowed. Default 100.
+    /// The largest ratio of unpacked to packed size of a part of an archive, and
+    /// of a text's size to that of its file; up to 16 MiB are always allowed.
+    /// Default 100.
     pub expansion: u32,
     /// The deepest nesting of elements in HTML or XML. Default 256.
     pub nesting: u32,

@@ -246,7 +246,7 @@ fn is_small(corpus: &Corpus<'_>) -> bool {
 
 /// The passages of questions. Each question is searched with one query or
 /// several; the hits of several are joined by reciprocal rank fusion. A remark
-/// names a filter that leaves no more chunks than were found.
+/// names a filter if all chunks that pass it were found.
 ///
 /// # Errors
 /// If the retriever fails.

@@ -25,7 +25,7 @@
 //!
 //! It pays to compare a few: the words of a prompt move the scores of small models
 //! by as much as another retriever does. It does not pay to compare many on few
-//! questions: the best of twenty is partly luck, which the report says.
+//! questions: the best of twenty is partly luck, which the leaderboard's groups show.
 
 use super::NO_ANSWER;
 use crate::fence;

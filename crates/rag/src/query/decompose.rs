@@ -33,8 +33,8 @@ settings! {
         pub most: usize = 4,
         /// 0 (the default) always takes the likeliest word.
         pub temperature: f32 = 0.0,
-        /// Makes parts with a temperature repeatable where the model offers it.
-        /// Default 0.
+        /// Makes parts repeatable at a temperature above 0, if the model
+        /// supports it. Default 0.
         pub seed: u64 = 0,
         /// The longest reply, in tokens; a longer one is not used. Default 256.
         pub max_tokens: u32 = 256,
@@ -45,7 +45,7 @@ impl Config {
     ask_settings!();
 
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn QueryWriter>, Error> {
-        ensure(NAME, self.most >= 2, format!("most is {}, but a question has at least 2 parts", self.most))?;
+        ensure(NAME, self.most >= 2, format!("most is {}, but must be at least 2", self.most))?;
         Ok(Box::new(Decompose { asker: self.ask_settings().asker(NAME, cx)?, most: self.most }))
     }
 }

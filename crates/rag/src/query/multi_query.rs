@@ -31,8 +31,8 @@ settings! {
         pub n: usize = 3,
         /// 0 (the default) always takes the likeliest word.
         pub temperature: f32 = 0.0,
-        /// Makes wordings with a temperature repeatable where the model offers it.
-        /// Default 0.
+        /// Makes wordings repeatable at a temperature above 0, if the model
+        /// supports it. Default 0.
         pub seed: u64 = 0,
         /// The longest reply, in tokens; a longer one is not used. Default 256.
         pub max_tokens: u32 = 256,

@@ -43,8 +43,8 @@ settings! {
         pub max_tokens: u32 = 128,
         /// 0 (the default) always takes the likeliest word.
         pub temperature: f32 = 0.0,
-        /// Makes replies with a temperature repeatable where the model offers it.
-        /// Default 0.
+        /// Makes replies repeatable at a temperature above 0, if the model
+        /// supports it. Default 0.
         pub seed: u64 = 0,
     }
 }

@@ -56,7 +56,8 @@ settings! {
         pub least: u8 = 1,
         /// 0 (the default) always takes the likeliest word.
         pub temperature: f32 = 0.0,
-        /// Makes replies with a temperature repeatable where the model offers it. Default 0.
+        /// Makes replies repeatable at a temperature above 0, if the model
+        /// supports it. Default 0.
         pub seed: u64 = 0,
         /// The longest reply, in tokens; a longer one is not used. Default 256.
         pub max_tokens: u32 = 256,

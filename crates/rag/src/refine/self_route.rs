@@ -6,8 +6,8 @@
 //! reads them well, where some questions need much of a document. It does not pay
 //! with a model of half a billion parameters, which says "answerable" of nearly
 //! everything. It makes one short call for each question. The paper takes the
-//! answer from the same call; here any generator follows, so that a question that
-//! the passages answer costs that call more. The result of a question shows
+//! answer from the same call; here a generator answers afterwards, so a question
+//! that the passages answer costs one call more. The result of a question shows
 //! whether it got more text. A model that fails leaves the passages as they are.
 //! Source: Li et al., Retrieval Augmented Generation or Long-Context LLMs?, 2024
 //! (arXiv 2407.16741).
@@ -45,7 +45,8 @@ settings! {
         pub tokens: usize = 100_000,
         /// 0 (the default) always takes the likeliest word.
         pub temperature: f32 = 0.0,
-        /// Makes replies with a temperature repeatable where the model offers it. Default 0.
+        /// Makes replies repeatable at a temperature above 0, if the model
+        /// supports it. Default 0.
         pub seed: u64 = 0,
         /// The longest reply, in tokens; a longer one is not used. Default 16.
         pub max_tokens: u32 = 16,

@@ -22,17 +22,17 @@ pub(crate) fn reciprocal_rank(lists: &[&[Hit]], k: u32) -> Vec<Hit> {
 /// list lacks gets 0 from it, so no scale goes below 0.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Scale {
-    /// From the least score, 0, to the greatest, 1. Where all are equal: 1 if positive, else 0.
+    /// The least score becomes 0, the greatest 1. Where all are equal: 1 if positive, else 0.
     MinMax,
     /// Standard deviations above the least score: z-scores, shifted so that the
     /// last row of the list gets 0, like a row that the list lacks. Where all are
     /// equal: 1 if positive, else 0.
     ZScore,
-    /// From three standard deviations below the mean, 0, to three above, 1;
-    /// what lies beyond is cut. Where all are equal: 0.5, as at the mean.
+    /// Three standard deviations below the mean become 0, three above it 1; what
+    /// lies beyond is clamped. Where all are equal: 0.5, as at the mean.
     Dbsf,
-    /// From the least possible score, which is given, 0, to the greatest of the
-    /// list, 1. Where the greatest is the least: 0.
+    /// The given score, the least that is possible, becomes 0, the greatest of the
+    /// list 1. Where the two are equal: 0.
     From(f64),
 }
 

@@ -8,8 +8,8 @@
 //! last hit only, so one that stands out squeezes all others together;
 //! `z_score` and `dbsf` look at all hits, and pay where such hits are common;
 //! `theoretical_minimum` keeps how bad a list is as a whole, which pays where
-//! one side often finds nothing that fits. None of them pays for questions
-//! where the order alone is right: then `rrf` is as good and needs no weight.
+//! one side often finds nothing that fits. None of them pays where the
+//! ranks say as much as the scores: then `rrf` is as good and needs no weight.
 //!
 //! It needs an embedder, for the side of vectors: the experiment lists one under
 //! `embedder`.

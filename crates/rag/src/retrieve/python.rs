@@ -1,9 +1,9 @@
 //! `python`: chunks that a function of the user's own finds.
 //!
 //! When to use it: to try a way of searching that Reverie has not, on a corpus
-//! that fits into memory several times: the function is given all searchable
-//! chunks at every call, which is one for all questions of an experiment, but
-//! one for each question where a pipeline is asked. The file's path is
+//! that fits into memory several times: every call gives the function all
+//! searchable chunks. An experiment makes one call for all its questions; a
+//! pipeline that is asked makes one for each question. The file's path is
 //! relative to the experiment file:
 //!
 //! ```toml
