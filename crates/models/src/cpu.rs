@@ -23,7 +23,7 @@ impl CpuBudget {
         Self::new(std::thread::available_parallelism().map_or(1, usize::from))
     }
 
-    /// So many cores, but no more than the process may use: a thread beyond them
+    /// This many cores, but no more than the process may use: a thread beyond them
     /// only slows the others down, and thousands of them end the program.
     pub fn at_most(cores: usize) -> Self {
         Self::new(cores.min(Self::machine().cores))

@@ -172,7 +172,7 @@ pub(crate) fn call(kind: &'static str, identity: &Identity) -> Span {
     span
 }
 
-/// The span of one attempt at a call of another system. The first is number 1.
+/// The span of one attempt at a call to a remote model. The first is number 1.
 pub(crate) fn attempt(call: &Span, number: u32) -> Span {
     if call.is_disabled() {
         return Span::none();

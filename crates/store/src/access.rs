@@ -38,9 +38,8 @@ pub const VARIABLE_PREFIXES: [&str; 3] = ["AWS_", "GOOGLE_", "AZURE_"];
 /// `AWS_ALLOW_INVALID_CERTIFICATES`, are left out. `SSL_CERT_FILE` names the
 /// authority of a server with a certificate of its own.
 ///
-/// An endpoint that begins with `http://` allows plain HTTP: such an address
-/// is never written by mistake. Buckets are addressed in the path, unless
-/// `AWS_VIRTUAL_HOSTED_STYLE_REQUEST` is `true`.
+/// Buckets are addressed in the path, unless `AWS_VIRTUAL_HOSTED_STYLE_REQUEST`
+/// is `true`.
 pub fn environment_options(variables: impl IntoIterator<Item = (String, String)>) -> Vec<(String, String)> {
     let known = |name: &str| VARIABLE_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
     let given = variables.into_iter().filter(|(name, value)| known(name) && !value.is_empty());
@@ -80,8 +79,8 @@ pub fn profile_options(profile: &str, credentials: &str, config: &str) -> Vec<(S
     options
 }
 
-/// Adds options that follow from the others, so that callers need not know
-/// them.
+/// Allows plain HTTP if an endpoint begins with `http://`: such an address is
+/// never written by mistake.
 pub fn complete_options(options: &mut Vec<(String, String)>) {
     let plain = |(name, value): &(String, String)| is_endpoint(name) && value.starts_with("http://");
     if options.iter().any(plain) && !options.iter().any(|(name, _)| name.ends_with("allow_http")) {

@@ -76,8 +76,8 @@ pub enum RunFile {
 }
 
 impl ObjectKind {
-    /// Whether it has a checksum: all objects that are written as a whole do,
-    /// except a pointer, which holds too little to need one.
+    /// Whether it has a checksum: outputs of tasks, inputs of workers and files
+    /// of runs do, except a log, which grows.
     pub(crate) fn has_checksum(&self) -> bool {
         match self {
             Self::Artifact { .. } | Self::Partial { .. } | Self::Input => true,

@@ -196,7 +196,7 @@ mod tests {
         check(&[pin(2, "a", 0.6)], false).unwrap();
         assert!(refused(&[pin(1, "a", 0.5)], true).contains("VERSION is 1, but 2 was pinned"));
         // With another input, the output says nothing.
-        assert!(refused(&[pin(2, "b", 0.9)], false).contains("not what was pinned"));
+        assert!(refused(&[pin(2, "b", 0.9)], false).contains("its input is not the pinned one"));
         check(&[pin(2, "b", 0.9)], true).unwrap();
     }
 

@@ -194,7 +194,7 @@ impl Caller {
                 let number = attempts.fetch_add(1, Ordering::Relaxed) + 1;
                 // A model of this process is asked once.
                 let attempt = if self.is_remote() { trace::attempt(span, number) } else { Span::none() };
-                // Inside, so that what `make` does before it waits belongs to the attempt too.
+                // Called inside the future, so that what `make` does before its first await belongs to the attempt too.
                 let made = trace::attempted(span, attempt, async { make().await }).await;
                 // Before the slot is given back, so that the next call knows the limits.
                 if let Some(hints) = self.model.rate_hints() {

@@ -185,7 +185,7 @@ impl Downloader {
             .map_err(|error| Interruption::for_good(format_args!("not an address: {error}")))?;
         let host = host(&parsed);
         if locked(&self.unreachable).contains(&host) {
-            return Err(Interruption::for_good(format_args!("{host} did not answer before")));
+            return Err(Interruption::for_good(format_args!("{host} did not answer an earlier request")));
         }
         let request = self.client.get(parsed);
         let request = headers.iter().fold(request, |request, (name, value)| request.header(name, *value));
@@ -394,6 +394,6 @@ mod tests {
         let first = downloader.page("http://127.0.0.1:9/", "*/*", None).await.expect_err("nothing listens there");
         assert!(first.0.contains("cannot be reached"), "{first:?}");
         let second = downloader.page("http://127.0.0.1:9/", "*/*", None).await.expect_err("still nothing");
-        assert!(second.0.contains("did not answer before"), "{second:?}");
+        assert!(second.0.contains("did not answer an earlier request"), "{second:?}");
     }
 }

@@ -35,7 +35,7 @@ impl HubReference {
 }
 
 impl ModelReference {
-    /// Parses what a person wrote. The name of a library is not a model.
+    /// Parses what a person wrote. An entry may also be a library; [`Self::expect_kind`] refuses it.
     pub(super) fn parse(model: &str) -> Result<Self, Error> {
         if let Some(rest) = model.strip_prefix(HUB_PREFIX) {
             return hub(model, rest).map(Self::Hub);

@@ -23,7 +23,7 @@ pub enum Error {
     #[error("model `{model}` is not on this machine{absence}")]
     NotHere { model: String, absence: Absence },
     /// A pulled file is not the one that the catalogue names.
-    #[error("{path}: is not the pinned file")]
+    #[error("{path} is not the file that the catalogue names")]
     NotPinned { path: String, model: String },
     /// A file has the wrong content.
     #[error("{path}: {cause}")]

@@ -10,7 +10,7 @@
 use crate::{ChatRequest, Message, Role, visible::shortened};
 use serde_json::{Map, Value};
 
-/// The keywords that are checked.
+/// The keywords that are checked, for a test that compares them with those of in-process models.
 #[cfg(test)]
 pub(crate) const CHECKED: &[&str] = &[
     "$ref",

@@ -2,10 +2,10 @@
 //! `/messages` with the key in `x-api-key`.
 //!
 //! Schemas need a model of late 2025 or newer. An older one refuses them, and
-//! then the prompt asks for the schema; with `omit = ["response_format"]` it
-//! does so from the first call. Newer models refuse some of the sampling
-//! parameters: `omit` those too. There is no seed and there are no
-//! probabilities of tokens.
+//! then the schema is written into the prompt; with
+//! `omit = ["response_format"]` it is there from the first call. Newer models
+//! refuse some of the sampling parameters: `omit` those too. There is no seed
+//! and there are no probabilities of tokens.
 
 use super::{
     http::Conventions,

@@ -3,7 +3,7 @@
 //!
 //! It takes a Bedrock API key as a bearer token, which the AWS console makes
 //! for one region: the address names the region. Signed requests with an
-//! access key are not offered. The prompt asks for schemas; there is no
+//! access key are not offered. Schemas are written into the prompt; there is no
 //! seed and there are no probabilities of tokens.
 
 use super::{

@@ -85,7 +85,7 @@ endpoint_settings! {
         /// Prompt and answer together, in tokens.
         pub context_length: usize = P::PROVIDER.context_length,
         /// Parameters that this model refuses, such as `temperature` or `seed`.
-        /// With `response_format` among them, the prompt asks for a schema.
+        /// With `response_format` among them, a schema is written into the prompt.
         pub omit: Vec<String> = Vec::new(),
         /// More parameters of the request body, such as `reasoning_effort`.
         pub extra: Map<String, Value> = Map::new(),

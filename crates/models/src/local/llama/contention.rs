@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 pub(super) struct Contention {
     seen: Option<Times>,
     crowded_since: Option<Instant>,
-    patience: Duration,
+    /// How long the cores count as crowded before all threads are tried again.
+    retry_after: Duration,
 }
 
 /// A thread's time on a core, and its time waiting for one.
@@ -24,12 +25,12 @@ struct Times {
 const WINDOW: Duration = Duration::from_millis(300);
 /// If the thread waited for this share of a window, another program is using the cores.
 const CROWDED: f64 = 0.15;
-const FIRST_PATIENCE: Duration = Duration::from_secs(10);
-const LONGEST_PATIENCE: Duration = Duration::from_secs(160);
+const FIRST_RETRY: Duration = Duration::from_secs(10);
+const LONGEST_RETRY: Duration = Duration::from_secs(160);
 
 impl Contention {
     pub(super) fn new() -> Self {
-        Self { seen: None, crowded_since: None, patience: FIRST_PATIENCE }
+        Self { seen: None, crowded_since: None, retry_after: FIRST_RETRY }
     }
 
     /// Whether other programs use the cores. Must be called before each step, on the thread that
@@ -50,9 +51,9 @@ impl Contention {
                 // One thread beside one other program never waits, so the only
                 // way to learn whether the core is free is to try; each failure
                 // makes the next try rarer.
-                Some(since) if !waited && clock.duration_since(since) >= self.patience => {
+                Some(since) if !waited && clock.duration_since(since) >= self.retry_after => {
                     self.crowded_since = None;
-                    self.patience = (self.patience * 2).min(LONGEST_PATIENCE);
+                    self.retry_after = (self.retry_after * 2).min(LONGEST_RETRY);
                 }
                 _ => {}
             }

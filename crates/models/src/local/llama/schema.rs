@@ -13,7 +13,7 @@ pub(crate) fn grammar(schema: &Value) -> Result<String, Error> {
     gbnf::of_schema(schema).map_err(|reason| Error::Config(format!("the JSON Schema of the answer: {reason}")))
 }
 
-/// Keywords that describe and do not constrain, or only hold definitions.
+/// Keywords that describe and do not constrain.
 const NEUTRAL: &[&str] =
     &["$schema", "$id", "$comment", "title", "description", "default", "examples", "deprecated", "strict", "name"];
 
