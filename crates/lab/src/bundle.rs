@@ -8,8 +8,8 @@
 //!                    record and scores, laid out as in any store
 //! ```
 //!
-//! It holds the models' identities, not the models. Opening a bundle refuses or reports other
-//! models.
+//! It holds the models' identities, not the models. [`crate::RunPipeline::open`] refuses another
+//! embedder, and reports other models that have changed since.
 
 mod parts;
 mod place;
@@ -39,7 +39,8 @@ use std::{
 use store::{ArtifactStore, Key};
 use walkdir::WalkDir;
 
-/// Raise when bundles of earlier versions can no longer be read.
+/// Raise when earlier versions of Reverie cannot read the bundles of this one, so that they
+/// refuse them.
 const FORMAT: u32 = 1;
 const MANIFEST: &str = "manifest.json";
 const EXPERIMENT: &str = "experiment.toml";

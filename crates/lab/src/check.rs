@@ -132,7 +132,7 @@ pub struct CheckedMetric {
     /// The smallest mean loss that would have been found in four of five cases; none if too few
     /// differ to tell.
     pub detectable_loss: Option<f64>,
-    /// At least this many questions must be worse, and none better, to prove a loss.
+    /// At least this many questions must be worse to prove a loss; more if any is better.
     pub fewest_losses: usize,
 }
 
@@ -411,7 +411,7 @@ impl CheckedMetric {
     /// Whether a loss beyond what is allowed could not be proven because fewer questions differ
     /// than any proof needs. Without a margin, the whole interval of the difference must be a loss
     /// too, unless there are too few questions for any proof: otherwise an equally good pipeline
-    /// would be inconclusive in every other run, because its mean is a little below as often as
+    /// would be inconclusive in half of its runs, because its mean is a little below as often as
     /// above.
     fn lacks_questions(&self, gains: &[f64], allowed: f64) -> bool {
         let differing = gains.iter().filter(|gain| **gain != 0.0).count();

@@ -33,7 +33,7 @@ use store::Key;
 
 /// Files of a corpus that are read at once to learn their keys.
 const READS: usize = 16;
-/// The most documents that the mistakes in a table of metadata name.
+/// The most unknown documents of a table of metadata that are named; the others are counted.
 const NAMED: usize = 3;
 
 /// The files at a corpus' address, with their metadata and the library that reads PDF files.

@@ -179,7 +179,7 @@ async fn plan_calls<'a>(
     })?;
     let found = results.trial(trial)?;
     let Some(generator) = found.trial.pipeline.prompted_generator() else {
-        return Err(Error::Unusable(format!("trial `{trial}` generates no answers: nothing of it varies")));
+        return Err(Error::Unusable(format!("trial `{trial}` generates no answers, so there is nothing to repeat")));
     };
     let used: BTreeSet<String> =
         generator.model().into_iter().map(str::to_owned).chain(evaluate.judges.iter().cloned()).collect();

@@ -133,8 +133,8 @@ impl Progress {
         *self.traffic.lock().unwrap_or_else(PoisonError::into_inner) = traffic::TrafficCounts::of(client.clone());
     }
 
-    /// Records that a tracker is behind, and why, or that it no longer is. A
-    /// stage that waits for a worker of a cluster counts as one, too.
+    /// Records why a tracker is behind, or why a stage waits for a worker of a cluster; none once
+    /// that is over.
     pub fn set_problem(&self, name: &str, reason: Option<String>) {
         let mut problems = self.problems.lock().unwrap_or_else(PoisonError::into_inner);
         match reason {

@@ -31,8 +31,9 @@ pub fn planted_count(asked: Option<usize>, labelled: &[Case]) -> usize {
     asked.unwrap_or(if labelled.is_empty() { PLANTED } else { 0 })
 }
 
-/// Cases planted from golden questions ([`qualify::plant_cases`]), the same for
-/// equal questions.
+/// Planted cases: golden questions with their own evidence, reference or quote, which are true, and
+/// with those of another question, which are false ([`qualify::plant_cases`]). The same for equal
+/// questions.
 pub fn planted_cases(questions: &[Question], n: usize) -> Vec<Case> {
     qualify::plant_cases(questions, n, SEED)
 }

@@ -175,7 +175,10 @@ fn missing(notes: &mut Vec<Note>, results: &Results) {
     notes.extend(results.unread.iter().map(|unread| Note {
         about: About::Unread,
         subject: Some(unread.path.clone()),
-        text: format!("{} could not be read, so all of this is without it: {}; run again", unread.path, unread.reason),
+        text: format!(
+            "{} could not be read, so these results are without it: {}; run again",
+            unread.path, unread.reason
+        ),
     }));
     if !results.left_out.is_empty() {
         let text = format!("{} questions were left out because of unread files", count(results.left_out.len()));

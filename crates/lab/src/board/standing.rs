@@ -91,8 +91,8 @@ pub(super) fn place(trial: &TrialResult) -> String {
     let p_value = trial.p_value.map_or_else(String::new, |p| format!(" ({})", p_value_text(p)));
     match trial.group {
         None => "without scores to choose by".to_owned(),
-        Some(1) if !trial.tied => "leads, in the group that holds the best trial with 95 %".to_owned(),
-        Some(1) => format!("in the group that holds the best trial with 95 %{p_value}"),
+        Some(1) if !trial.tied => "leads, in the group that holds the best trial with 95 % confidence".to_owned(),
+        Some(1) => format!("in the group that holds the best trial with 95 % confidence{p_value}"),
         Some(group) => format!("in group {group}: worse than the best{p_value}"),
     }
 }
@@ -175,9 +175,9 @@ mod tests {
         let table = [
             (Some(StopKind::Eliminated), false, Some(2), Some(0.5), "stopped by the search: behind t01"),
             (None, false, None, Some(0.5), "without scores to choose by"),
-            (None, false, Some(1), Some(0.5), "leads, in the group that holds the best trial with 95 %"),
-            (None, true, Some(1), None, "in the group that holds the best trial with 95 %"),
-            (None, true, Some(1), Some(0.5), "in the group that holds the best trial with 95 % (p = 0.500)"),
+            (None, false, Some(1), Some(0.5), "leads, in the group that holds the best trial with 95 % confidence"),
+            (None, true, Some(1), None, "in the group that holds the best trial with 95 % confidence"),
+            (None, true, Some(1), Some(0.5), "in the group that holds the best trial with 95 % confidence (p = 0.500)"),
             (None, true, Some(2), Some(0.001), "in group 2: worse than the best (p = 0.001)"),
             (None, false, Some(3), Some(0.000_999), "in group 3: worse than the best (p < 0.001)"),
             (None, false, Some(3), Some(0.0), "in group 3: worse than the best (p < 0.001)"),

@@ -67,8 +67,8 @@ fn trials_stand_as_the_one_that_leads_those_tied_with_it_and_those_behind() {
     assert_eq!(all[1], (TrialStanding::Tied, "tied".to_owned()));
     assert_eq!(all[2], (TrialStanding::Behind, "group 2".to_owned()));
     let places: Vec<String> = Board::of(&results).rows.into_iter().map(|row| row.place).collect();
-    assert_eq!(places[0], "leads, in the group that holds the best trial with 95 %");
-    assert_eq!(places[1], "in the group that holds the best trial with 95 % (p = 0.250)");
+    assert_eq!(places[0], "leads, in the group that holds the best trial with 95 % confidence");
+    assert_eq!(places[1], "in the group that holds the best trial with 95 % confidence (p = 0.250)");
     assert_eq!(places[2], "in group 2: worse than the best (p = 0.250)");
 }
 
@@ -214,7 +214,7 @@ fn what_is_missing_or_left_out_is_told_in_order() {
         "judged by gpt, never tried on labelled cases",
         "t02: retrieve bm25: down",
         "2 answers or verdicts are missing because a model failed: run again to ask for them",
-        "a.pdf could not be read, so all of this is without it: no permission; run again",
+        "a.pdf could not be read, so these results are without it: no permission; run again",
         "1 questions were left out because of unread files",
         "1,000 stages, answers or scores are missing because a function of your own failed",
         "1,200 tasks executed, 34 taken from the store, 1 repeated because a worker died",

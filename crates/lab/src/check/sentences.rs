@@ -64,7 +64,9 @@ impl CheckedMetric {
         let Self { metric, scored, asked, .. } = self;
         match self.outcome {
             MetricOutcome::Inconclusive if !findings.is_there => format!("{metric}: the run has no scores by it"),
-            MetricOutcome::Inconclusive if *asked == 0 => format!("{metric}: neither trial was asked for it"),
+            MetricOutcome::Inconclusive if *asked == 0 => {
+                format!("{metric}: it does not apply to these questions, or was not asked of them")
+            }
             MetricOutcome::Inconclusive => format!(
                 "{metric}: only {scored} of {asked} questions have both scores, and 90 % are needed; {} asks for what is \
                  missing",
@@ -75,7 +77,7 @@ impl CheckedMetric {
                 let worse = findings.gains.iter().filter(|gain| **gain < 0.0).count();
                 format!(
                     "{metric} is worse by {}, but not proven ({}): {differing} of {scored} questions differ, {worse} of them \
-                     are worse, and at least {} must be worse, and none better. With few questions the interval \
+                     are worse, and at least {} must be worse, or more if any is better. With few questions the interval \
                      is too narrow; rely on the p-value. Ask more questions, or allow the loss with --margin",
                     self.loss(findings),
                     self.test(findings),
@@ -128,7 +130,8 @@ impl CheckedMetric {
             }
             Some(_) => format!("with {scored} questions, even the largest loss might not have been found"),
             None => format!(
-                "with {scored} questions, a loss is found only once {fewest} of them are worse and none is better{within}"
+                "with {scored} questions, a loss is found only once {fewest} of them are worse, or more if any is \
+                 better{within}"
             ),
         }
     }

@@ -89,7 +89,8 @@ fn equal_scores_pass_and_what_could_have_been_found_is_told() {
         assert!(interval.low < 0.0 && 0.0 < interval.high, "{interval:?}");
         assert!(
             metric.sentence.ends_with(
-                "all 75 scores are equal; with 75 questions, a loss is found only once 6 of them are worse and none is better"
+                "all 75 scores are equal; with 75 questions, a loss is found only once 6 of them are worse, or more if any \
+                 is better"
             ),
             "{}",
             metric.sentence
@@ -397,7 +398,7 @@ fn a_question_that_neither_was_asked_is_not_missing_and_one_that_only_one_was_as
         assert_eq!((metric.scored, metric.asked, check.verdict), (scored, asked, verdict), "{bundle} and {run}");
     }
     let nobody = checked(&build(20), &build(20), 0.0);
-    assert_eq!(nobody.metrics[0].sentence, "recall: neither trial was asked for it");
+    assert_eq!(nobody.metrics[0].sentence, "recall: it does not apply to these questions, or was not asked of them");
 }
 
 #[test]

@@ -1,5 +1,6 @@
-//! How long a user waits: retrievals measured one at a time, after the run's
-//! work is done, through the pipeline that the service uses.
+//! How long a user waits. Each retrieval (the work from a question to its passages, which trials
+//! may share) is measured by itself, after the run's work is done, through the pipeline that the
+//! service uses.
 //!
 //! For each retrieval, up to [`QUESTIONS`] questions are searched again within about [`SECONDS`]; all
 //! retrievals together take about [`SECONDS_IN_ALL`]. Model calls are answered by the journal, so

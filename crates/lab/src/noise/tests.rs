@@ -167,7 +167,7 @@ async fn a_trial_that_generates_nothing_has_no_noise() {
     finish(&session, &results(&session, 5), &frozen(&session)).await;
     let error = noise(&session, "t01", "recall", design(2, 1, 1)).await.unwrap_err();
     assert!(matches!(error, Error::Unusable(_)));
-    assert_eq!(error.to_string(), "trial `t01` generates no answers: nothing of it varies");
+    assert_eq!(error.to_string(), "trial `t01` generates no answers, so there is nothing to repeat");
 }
 
 #[tokio::test]

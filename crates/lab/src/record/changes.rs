@@ -18,9 +18,8 @@ use store::Key;
 const NAMED: usize = 3;
 /// The most files that are read at once.
 const READS: usize = 16;
-/// A file that was changed this long before the documents were read is taken to
-/// be the one that was read; the clocks of two machines may differ by less than
-/// this.
+/// A file that was last changed at least this long before the documents were read
+/// counts as unchanged, so the clocks of two machines may differ by less than this.
 const SLACK_MS: i64 = 60_000;
 /// Sections of an experiment that are compared as wholes, and their names.
 const SECTIONS: [(&str, &str); 4] =

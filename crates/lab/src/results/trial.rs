@@ -94,8 +94,8 @@ pub struct TrialResult {
     pub p_value: Option<f64>,
     /// Whether it may be as good as the trial that leads: both are in group 1.
     pub tied: bool,
-    /// Its group, from 1. Group 1 is the set that holds the best trial with 95 %
-    /// ([`eval::statistics::confidence_sets`]), the next groups are made the
+    /// Its group, from 1. Group 1 is the set that holds the best trial with 95 % confidence
+    /// ([`eval::statistics::confidence_sets`]); the next groups are made the
     /// same way from the rest. None without scores.
     #[serde(default)]
     pub group: Option<usize>,

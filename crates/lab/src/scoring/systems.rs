@@ -51,7 +51,10 @@ impl AnswerScore {
 pub enum CompareError {
     #[error("`{id}` is another question in the second: {first:?} in the first, {second:?} in the second")]
     OtherQuestion { id: String, first: String, second: String },
-    #[error("the two have no question in common: none of {first} has the {what} of one of {second}")]
+    #[error(
+        "the two have no question in common: none of the {first} in the first has the {what} of one of the {second} in the \
+         second"
+    )]
     NoCommonQuestion { what: &'static str, first: usize, second: usize },
     #[error(
         "{metric} was judged by {first} in the first and by {second} in the second: a difference could be that of the \

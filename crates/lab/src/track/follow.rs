@@ -262,7 +262,7 @@ async fn send_views(
     let mut behind: Option<TrackerError> = None;
     loop {
         if behind.is_none() && views.changed().await.is_err() {
-            return (work, Err(TrackerError::Away("its folder could not be read".to_owned())));
+            return (work, Err(TrackerError::Away("the run's folder could not be read".to_owned())));
         }
         let Some((view, last)) = views.borrow_and_update().clone() else { continue };
         let started = Instant::now();

@@ -1,8 +1,8 @@
 //! A run's folder. It is written on this machine, and where the store is an object store it is
 //! copied there when the run ends, so every machine shows the same leaderboard.
 //!
-//! `runs/<run>/` and `runs/<name>.latest` are the only names that are written
-//! more than once: the same plan is the same run.
+//! Files of `runs/<run>/` and `runs/<name>.latest` may be replaced: runs are identified by their
+//! plan, so a plan that runs again has the same folder.
 
 use super::Workspace;
 use crate::{

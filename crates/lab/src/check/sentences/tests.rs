@@ -109,7 +109,7 @@ fn missing_scores_are_told_by_what_is_missing() {
                 missing";
     assert_eq!(open.in_words(&findings(&[])), text);
     open.asked = 0;
-    assert_eq!(open.in_words(&findings(&[])), "recall: neither trial was asked for it");
+    assert_eq!(open.in_words(&findings(&[])), "recall: it does not apply to these questions, or was not asked of them");
     let absent = MetricFindings { is_there: false, ..findings(&[]) };
     assert_eq!(open.in_words(&absent), "recall: the run has no scores by it");
 }
@@ -139,7 +139,7 @@ fn a_loss_is_told_with_its_interval_and_its_test() {
 fn too_few_questions_are_told_with_the_number_that_would_prove_it() {
     let text = metric("recall", MetricOutcome::TooFew).in_words(&findings(&GAINS));
     let begin = "recall is worse by 0.125 [0.050, 0.200], but not proven (p 0.040, one-sided): 3 of 20 questions differ, \
-                 2 of them are worse, and at least 5 must be worse, and none better.";
+                 2 of them are worse, and at least 5 must be worse, or more if any is better.";
     assert!(text.starts_with(begin), "{text}");
     assert!(text.ends_with("Ask more questions, or allow the loss with --margin"), "{text}");
 }
@@ -163,7 +163,7 @@ fn a_pass_says_what_loss_would_have_been_found() {
         passed(4, Some(0.25), 0.0, &GAINS),
         not_proven("with 4 questions no loss can be proven, however large: at least 5 are needed")
     );
-    let only = "with 20 questions, a loss is found only once 5 of them are worse and none is better";
+    let only = "with 20 questions, a loss is found only once 5 of them are worse, or more if any is better";
     assert_eq!(passed(20, None, 0.0, &GAINS), not_proven(only));
     assert_eq!(passed(20, None, 0.1, &GAINS), not_proven(&format!("{only}, and by more than the margin")));
     assert_eq!(passed(20, None, 0.0, &[0.0; 20]), format!("recall: all 20 scores are equal; {only}"));

@@ -122,10 +122,12 @@ fn each_refusal_is_told_with_both_sides() {
     let text = "`a` is another question in the second: \"A?\" in the first, \"Z?\" in the second";
     assert_eq!(refused(&a, &other), text);
     let none = answers("", &[("c", "C?", Some(1.0))]);
-    let text = "the two have no question in common: none of 2 has the id of one of 1";
+    let text =
+        "the two have no question in common: none of the 2 in the first has the id of one of the 1 in the second";
     assert_eq!(refused(&a, &none), text);
     let (texts, others) = (answers("", &[("", "A?", Some(1.0))]), answers("", &[("", "C?", Some(1.0))]));
-    let text = "the two have no question in common: none of 1 has the text of one of 1";
+    let text =
+        "the two have no question in common: none of the 1 in the first has the text of one of the 1 in the second";
     assert_eq!(refused(&texts, &others), text);
     let twice = answers("", &[("", "A?", Some(1.0)), ("", "B?", Some(1.0)), ("", "A?", Some(1.0))]);
     let text = "\"A?\" stands twice in the first, in rows 0 and 2: give each question its own `question_id`";
