@@ -50,7 +50,8 @@ pub(crate) struct Lane<P = ServedPipeline> {
     pub(crate) served: Arc<P>,
     pub(crate) role: LaneRole,
     pub(crate) breaker: Breaker,
-    /// The breaker of searches without an answer, which need no chat model.
+    /// The breaker of searches without an answer, which need no chat model. It counts
+    /// every failure after which another lane may be asked, also of the store.
     pub(crate) search_breaker: Breaker,
     /// When this lane's chat model last wrote a piece of an answer.
     last_output: Mutex<Option<Instant>>,

@@ -41,8 +41,8 @@ pub(crate) struct CandidateRequest {
     /// The share of the questions, from 0 to 1.
     #[schemars(range(min = 0.0, max = 1.0))]
     share: f64,
-    /// Whether to ask it as a shadow, whose answers are not sent. Default false, which is
-    /// a canary.
+    /// Whether to ask it as a shadow, whose answers are not sent, or as a canary. By
+    /// default, a new bundle is a canary, and the present candidate keeps its role.
     #[serde(default)]
     shadow: Option<bool>,
 }

@@ -185,7 +185,10 @@ impl Metrics {
                 Family::new_with_constructor(times),
             ),
             cache: all.add("answer_cache", "Answers looked up in the cache: hit, miss"),
-            sampled: all.add("sampled", "Sampled answers by outcome: scored, kept, left_out, not_written"),
+            sampled: all.add("sampled",
+                "Sampled answers: scored, kept (in the file), not_written, left_out (too many waited); one answer may be \
+                 scored and kept",
+            ),
             scores: all.add_metric("score",
                 "Scores of answers by metric and role",
                 Family::new_with_constructor(scores),
