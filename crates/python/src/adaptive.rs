@@ -54,14 +54,14 @@ impl LearnedLimit {
     }
 
     /// How long no call may start; `None` if a call may start now.
-    pub fn pause(&self) -> Option<Duration> {
+    pub fn pause_left(&self) -> Option<Duration> {
         let (mut state, now) = (self.state(), Instant::now());
         state.paused_until = state.paused_until.filter(|until| *until > now);
         state.paused_until.map(|until| until - now)
     }
 
     /// Charges a call to the rate limits. `false` if it has to wait: see
-    /// [`LearnedLimit::pause`].
+    /// [`LearnedLimit::pause_left`].
     pub fn admit(&self) -> bool {
         // What a call costs in tokens is not known here.
         let admitted = self.controller.admit(0, Instant::now());
@@ -70,20 +70,20 @@ impl LearnedLimit {
     }
 
     /// A call had a result.
-    pub fn completed(&self, load: AttemptLoad) {
+    pub fn record_success(&self, load: AttemptLoad) {
         self.state().refused_since = None;
         self.record(OutcomeKind::Completed, load, None, false);
     }
 
     /// A call failed for another reason than capacity, or took too long.
-    pub fn failed(&self, load: AttemptLoad, timed_out: bool, again: bool) {
+    pub fn record_failure(&self, load: AttemptLoad, timed_out: bool, again: bool) {
         let kind = if timed_out { OutcomeKind::TimedOut } else { OutcomeKind::Failed(ErrorClass::Transient) };
         self.record(kind, load, None, again);
     }
 
     /// A call was refused, for the `refusals`-th time. Returns how long it rests; none
     /// if no call has got through for too long.
-    pub fn refused(
+    pub fn record_refusal(
         &self,
         load: AttemptLoad,
         retry_after: Option<Duration>,
@@ -123,12 +123,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn refused_calls_rest_until_nothing_has_got_through_for_too_long() {
         let limit = LearnedLimit::new(64);
-        let refuse = |refusals| limit.refused(alone(Duration::from_millis(10)), None, 3, refusals);
+        let refuse = |refusals| limit.record_refusal(alone(Duration::from_millis(10)), None, 3, refusals);
         assert!(limit.admit());
         assert!(refuse(1).is_some_and(|rest| rest <= Duration::from_millis(500)));
         tokio::time::advance(Duration::from_secs(299)).await;
         assert!(refuse(2).is_some(), "five minutes are not over");
-        limit.completed(alone(Duration::from_millis(10)));
+        limit.record_success(alone(Duration::from_millis(10)));
         tokio::time::advance(Duration::from_secs(299)).await;
         assert!(refuse(3).is_some(), "a call got through in between");
         tokio::time::advance(Duration::from_secs(301)).await;
@@ -139,7 +139,7 @@ mod tests {
     async fn a_wish_of_the_other_side_is_kept() {
         let limit = LearnedLimit::new(64);
         let wish = Duration::from_millis(1500);
-        assert_eq!(limit.refused(alone(Duration::ZERO), Some(wish), 0, 1), Some(wish));
+        assert_eq!(limit.record_refusal(alone(Duration::ZERO), Some(wish), 0, 1), Some(wish));
     }
 
     #[tokio::test(start_paused = true)]
@@ -147,9 +147,9 @@ mod tests {
         let limit = LearnedLimit::new(64);
         let started = (0..64).take_while(|_| limit.admit()).count();
         assert_eq!(started, 8);
-        let pause = limit.pause().expect("a pause");
+        let pause = limit.pause_left().expect("a pause");
         tokio::time::advance(pause).await;
-        assert_eq!(limit.pause(), None);
+        assert_eq!(limit.pause_left(), None);
         assert!(limit.admit());
     }
 
@@ -158,13 +158,13 @@ mod tests {
         let limit = LearnedLimit::new(64);
         let full = |n: usize| AttemptLoad { latency: Duration::from_millis(10), in_flight: n, others: n - 1 };
         assert!(limit.admit());
-        limit.completed(full(8));
+        limit.record_success(full(8));
         for _ in 0..30 {
-            limit.completed(full(limit.target()));
+            limit.record_success(full(limit.target()));
         }
         let before = limit.target();
         assert!(before > 30, "{before}");
-        limit.refused(full(before), None, 0, 1);
+        limit.record_refusal(full(before), None, 0, 1);
         assert!(limit.target() < before, "{} of {before}", limit.target());
     }
 }

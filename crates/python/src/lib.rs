@@ -28,6 +28,7 @@ mod _core {
 
     #[pymodule_export]
     use crate::bindings::{
+        controllers::{PyAdaptive, PyAimd},
         corpus::{PyBlock, PyCorpus, axes, rejection, store_variables},
         events::PyEvents,
         experiment::{PyExperiment, PyPipeline, experiment_names},
@@ -46,6 +47,5 @@ mod _core {
         settings::settings,
         stages::{PyChunker, PyEmbedding, PyFolder, PyIndexWriter, PyParser},
         stop::PyStop,
-        windows::{PyAdaptive, PyWindows},
     };
 }

@@ -326,7 +326,7 @@ impl<P, E> TaskScheduler<P, E> {
     }
 
     /// Cuts the attempts that take too long, and returns their workers.
-    pub fn overdue(&mut self, now: Duration) -> Vec<WorkerNumber> {
+    pub fn cut_overdue(&mut self, now: Duration) -> Vec<WorkerNumber> {
         let timeout = self.rules.timeout;
         self.cut(CutReason::TimedOut, |attempt| attempt.cut.is_none() && now.saturating_sub(attempt.started) >= timeout)
     }

@@ -132,10 +132,10 @@ fn an_overdue_attempt_is_cut_once_and_its_result_is_not_wanted() {
     start(&mut scheduler, workers[0], 2, seconds(0));
     assert_eq!(scheduler.next_deadline(seconds(0)), seconds(60));
     start(&mut scheduler, workers[1], 2, seconds(10));
-    assert!(scheduler.overdue(seconds(59)).is_empty());
+    assert!(scheduler.cut_overdue(seconds(59)).is_empty());
     assert_eq!(scheduler.next_deadline(seconds(59)), seconds(1));
-    assert_eq!(scheduler.overdue(seconds(60)), [workers[0]]);
-    assert!(scheduler.overdue(seconds(61)).is_empty());
+    assert_eq!(scheduler.cut_overdue(seconds(60)), [workers[0]]);
+    assert!(scheduler.cut_overdue(seconds(61)).is_empty());
     assert_eq!(scheduler.next_deadline(seconds(61)), seconds(9));
     assert_eq!(scheduler.attempt(workers[0]), Some(Some(CutReason::TimedOut)));
     assert_eq!(scheduler.complete(workers[0], seconds(61)), None);
@@ -174,7 +174,7 @@ fn an_attempt_that_timed_out_is_stopped_with_the_rest() {
     let mut scheduler = scheduler(1, 5, 1);
     let worker = scheduler.hire(1).unwrap();
     start(&mut scheduler, worker, 1, seconds(0));
-    assert_eq!(scheduler.overdue(seconds(60)), [worker]);
+    assert_eq!(scheduler.cut_overdue(seconds(60)), [worker]);
     assert_eq!(scheduler.stop(), [worker]);
     assert_eq!(scheduler.attempt(worker), Some(Some(CutReason::Stopped)));
 }
@@ -224,7 +224,7 @@ fn in_any_order_of_events_every_task_ends_exactly_once_and_never_too_many_run() 
             assert!(step < 100_000, "seed {seed} does not end");
             now += seconds(noise.below(20));
             let target = 1 + noise.below(8) as usize;
-            for late in scheduler.overdue(now) {
+            for late in scheduler.cut_overdue(now) {
                 flying.retain(|worker| *worker != late);
                 let verdict = scheduler.fail(late, "late", true, now).unwrap();
                 ended[verdict.index] += i32::from(!verdict.again);

@@ -119,7 +119,7 @@ def test_a_note_names_the_function_that_finds_places_until_the_evidence_has_them
         "documents first"
         for metric in ("ndcg", "recall")
     ]
-    notes.append("`reverie.golden.anchor(documents, questions).questions` has the places")
+    notes.append("`reverie.golden.anchor(documents, questions).questions` has the locations of the evidence")
     assert unplaced.data["notes"] == notes
     assert repr(unplaced).splitlines()[-3:] == notes
     assert all(note in unplaced._repr_html_() for note in notes)

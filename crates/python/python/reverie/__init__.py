@@ -16,7 +16,7 @@
 - `reverie.Service`: a bundle behind HTTP, as an ASGI application; `reverie.ray.serve` runs it on Ray Serve.
 - `reverie.executors`: many calls at once, with retries and adaptive concurrency; takes the place of
   `phoenix.evals.executors`.
-- `reverie.exceptions`: what a call raises to say whether another attempt is worthwhile.
+- `reverie.exceptions`: what Reverie raises, and what a call raises to say whether another attempt is worthwhile.
 
 Importing this module imports none of them.
 """
@@ -142,7 +142,7 @@ __all__ += _kinds.__all__
 
 
 if not TYPE_CHECKING:
-    # A type checker would take any name for something that is there.
+    # A type checker that sees `__getattr__` accepts every name.
     def __getattr__(name: str) -> Any:
         home = _HOME.get(name) or _kinds.HOMES.get(name)
         if home is None and name not in _MODULES:

@@ -217,7 +217,7 @@ class Run:
 
     def _watch(self) -> None:
         """Cuts the attempts that are overdue, and runs again at the next deadline."""
-        for worker in self._scheduler.overdue():
+        for worker in self._scheduler.cut_overdue():
             self._cut(worker)
         seconds = max(self._scheduler.next_deadline(), 0.001)
         self._deadline = self._loop.call_later(seconds, self._guard, self._watch)

@@ -8,6 +8,7 @@ import pyarrow
 
 __all__ = [
     "Adaptive",
+    "Aimd",
     "Attempt",
     "Block",
     "Chunker",
@@ -31,7 +32,6 @@ __all__ = [
     "ServedFunction",
     "Service",
     "Stop",
-    "Windows",
     "Worker",
     "axes",
     "compare_scores",
@@ -69,7 +69,7 @@ _Component = str | Mapping[str, Any] | _Settings
 _Given = _Arrays | _Stream
 
 @final
-class Windows:
+class Aimd:
     """Phoenix's AIMD rule for how many calls may be in flight."""
 
     def __new__(
@@ -82,7 +82,7 @@ class Windows:
         smoothing_factor: float,
         collapse_window_seconds: float,
         collapse_error_threshold: int,
-    ) -> Windows: ...
+    ) -> Aimd: ...
     @property
     def active(self) -> int: ...
     @property
@@ -144,7 +144,7 @@ class Scheduler:
     ) -> tuple[int, int, bool] | None: ...
     def timed_out(self, worker: int, error: BaseException) -> tuple[int, int, bool] | None: ...
     def let_go(self, worker: int) -> None: ...
-    def overdue(self) -> list[int]: ...
+    def cut_overdue(self) -> list[int]: ...
     def next_deadline(self) -> float: ...
     def next_start(self) -> float | None: ...
     def stop(self) -> list[int]: ...
@@ -386,7 +386,7 @@ def score(
     deadline_seconds: float | None = None,
 ) -> str:
     """Scores answers: rows, or the file at a path; `tables` is what an experiment would say. Gives JSON. `ValueError`
-    holds all mistakes. `KeyboardInterrupt` has as `_partial` the JSON of what was scored before."""
+    holds all mistakes. An exception has as `_partial` the JSON of what was scored before, if anything was."""
 
 def explain(
     example: Any,

@@ -1,6 +1,6 @@
-"""What a call raises to say whether another attempt is worthwhile.
+"""What Reverie raises, and what a call raises to say whether another attempt is worthwhile.
 
-The names are those of `phoenix.evals`, so that code which raises them needs no change but the import.
+The names of the latter are those of `phoenix.evals`, so that code which raises them needs no change but the import.
 An executor treats Phoenix's own classes in the same way: it knows them by name and module, and does not import Phoenix.
 """
 

@@ -26,7 +26,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence, Sized
 from typing import Any, Literal, Protocol
 
 from reverie._asynchronous import Run
-from reverie._core import Adaptive, Windows
+from reverie._core import Adaptive, Aimd
 from reverie._details import ExecutionDetails, ExecutionStatus, Unset, details_of
 from reverie._details import unset as _unset
 from reverie._interrupts import interrupts
@@ -80,7 +80,7 @@ class ConcurrencyController:
         collapse_window_seconds: float = 15.0,
         collapse_error_threshold: int = 2,
     ) -> None:
-        self._windows = Windows(
+        self._windows = Aimd(
             max(1, int(max_concurrency)),
             float(initial_target),
             float(window_seconds),
@@ -143,8 +143,8 @@ class AsyncExecutor(Executor):
         generation_fn: Called with each input; gives an awaitable.
         concurrency: The most attempts at once.
         tqdm_bar_format: The format of the progress bar; without one there is no bar.
-        max_retries: How many attempts may follow a failed first one. None follows an exception that says that it is
-            no use: see `reverie.exceptions`.
+        max_retries: How many attempts may follow a failed first one. An exception may say that another attempt is not
+            worthwhile: see `reverie.exceptions`.
         exit_on_error: Whether the first input that fails for good ends the run, which then returns what it has.
         fallback_return_value: The output of an input that has none.
         termination_signal: Ends the run, which then returns what it has. `None`: no signal does.
@@ -221,7 +221,7 @@ class AsyncExecutor(Executor):
 
     def _instruct(self, run: Run) -> None:
         source = _unwrap_controller(self._controller)
-        foreign = source is not None and not isinstance(source, (Windows, Adaptive))
+        foreign = source is not None and not isinstance(source, (Aimd, Adaptive))
         interval = max(0.01, float(getattr(source, "inactive_check_interval", 1.0))) if foreign else None
         run.set_controller(source, interval)
 

@@ -80,7 +80,7 @@ class Experiment:
             enrich: What is written beside chunks, to be searched with them: `reverie.enrich`.
             embedder: The names of embedding models to compare: of `models`, or of the catalogue, as everywhere in an
                 experiment where a model is named. A model of the catalogue runs in this process.
-            query: What is searched for: `reverie.query`.
+            query: How a question becomes the queries that are searched for: `reverie.query`.
             retriever: The retrievers to compare.
             reranker: The rerankers to compare.
             refine: What becomes of passages before the answer: `reverie.refine`. A value is a step, or a list of

@@ -107,12 +107,12 @@ class _Metric(Metrics):
     ) -> Any:
         """Makes a metric of a function.
 
-        The function names what it wants: `question`, `answer` (without citations), `reference`, `passages` (a list of
-        texts; also by the column's name, `contexts`). It returns a number in `range`, a truth value, or `None` where the metric does not apply; or a pair of
-        that and the reason as a text, which is in the score's detail. If it raises, there is no score. It may be an
-        `async def`, have further parameters with defaults, or come from `functools.partial`. It is not called for
-        rows that lack a value, unless the parameter has a default: with `reference=None` it is called for rows
-        without a reference too.
+        The function gets what its parameters name: `question`, `answer` (without citations), `reference`, `passages` (a
+        list of texts; also by the column's name, `contexts`). It returns a number in `range`, a truth value, or `None`
+        where the metric does not apply; or a pair of that and the reason as a text, which is in the score's detail. If
+        it raises, there is no score. It may be an `async def`, have further parameters with defaults, or come from
+        `functools.partial`. It is not called for rows that lack a value, unless the parameter has a default: with
+        `reference=None` it is called for rows without a reference too.
 
             @reverie.metric
             def short(answer):
@@ -173,9 +173,9 @@ class _Chunker(Chunkers):
     ) -> Any:
         """Makes a chunker of a function.
 
-        The function names what it wants: `text` (of a document), `path`, `title`. It returns parts of the text in their
-        order: strings that the text holds, or pairs of start and end in characters. They may overlap, or leave
-        something out.
+        The function gets what its parameters name: `text` (of a document), `path`, `title`. It returns parts of the
+        text in their order: strings that the text holds, or pairs of start and end in characters. They may overlap, or
+        leave something out.
 
             @reverie.chunker
             def paragraphs(text):
@@ -219,10 +219,10 @@ class _Retriever(Retrievers):
     ) -> Any:
         """Makes a retriever of a function.
 
-        The function names what it wants: `questions`, `chunks` (a list of texts), `documents` (their paths). It returns
-        a list for each question: numbers of chunks, from 0, best first, or pairs of number and score, of which the
-        best are kept. Every call gets all chunks: an experiment calls once for all questions, a pipeline once for
-        each.
+        The function gets what its parameters name: `questions`, `chunks` (a list of texts), `documents` (their paths).
+        It returns a list for each question: numbers of chunks, from 0, best first, or pairs of number and score, of
+        which the best are kept. Every call gets all chunks: an experiment calls once for all questions, a pipeline once
+        for each.
 
             @reverie.retriever(top_k=2)
             def shared_words(questions, chunks):
@@ -269,8 +269,8 @@ class _Reranker(Rerankers):
     ) -> Any:
         """Makes a reranker of a function.
 
-        The function names what it wants: `question`, `passages` (a list of texts, best first), `documents` (their
-        paths). It returns a score for each passage, higher is better; equal scores keep their order.
+        The function gets what its parameters name: `question`, `passages` (a list of texts, best first), `documents`
+        (their paths). It returns a score for each passage, higher is better; equal scores keep their order.
 
             @reverie.reranker(top_n=2)
             def shortest(passages):
@@ -313,10 +313,10 @@ class _Generator(Generators):
     ) -> Callable[[Callable[..., Any]], Function]:
         r"""Makes a generator of a function that writes what the model is asked.
 
-        The function names what it wants: `question`, `passages` (a list of texts, best first), `documents` (their
-        paths). It returns a text, or messages as `{"role": …, "content": …}`, the last of them of the user. Reverie
-        makes the call, so that limits, budget and journal apply to it. A number in brackets in the answer cites the
-        passage of that number, from 1.
+        The function gets what its parameters name: `question`, `passages` (a list of texts, best first), `documents`
+        (their paths). It returns a text, or messages as `{"role": …, "content": …}`, the last of them of the user.
+        Reverie makes the call, so that limits, budget and journal apply to it. A number in brackets in the answer cites
+        the passage of that number, from 1.
 
             @reverie.generator(model="gpt")
             def polite(question, passages):
@@ -400,7 +400,7 @@ def _decorate(function: Callable[..., Any] | None, settings: dict[str, Any], kin
 
 def _check_seconds(seconds: float) -> float:
     if not 0 < seconds <= 1e6:
-        raise ValueError(f"timeout_seconds is how long a call may take, above 0, not {seconds!r}")
+        raise ValueError(f"timeout_seconds must be above 0 and at most 1,000,000, not {seconds!r}")
     return float(seconds)
 
 

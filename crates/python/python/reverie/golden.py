@@ -122,7 +122,7 @@ class Questions(Table):
             edit: New words by id: `{"g-3c": {"question": "…", "reference": "…"}}`. What is left out stays.
 
         Raises:
-            ValueError: If there is no question of an id, or one is rejected and kept.
+            ValueError: If there is no question of an id, or one is rejected, and also accepted or edited.
         """
         core, rejected = self._core.review(list(accept), list(reject), dict(edit or {}))
         out = [{"reason": "review", "question": each["question"]} for each in rejected]
@@ -238,11 +238,11 @@ class Estimate:
     most_calls: int
     """The most calls."""
     prompt_tokens: int
-    """Tokens read, for so many calls."""
+    """Tokens read by the expected calls."""
     completion_tokens: int
-    """Tokens written, for so many calls."""
+    """Tokens written by the expected calls."""
     cost_usd: float | None
-    """US dollars, for so many calls; 0 for a model of this process, none where no price is stated."""
+    """US dollars for the expected calls; 0 for a model of this process, none where no price is stated."""
     unread: tuple[str, ...] = ()
     """Files that gave no document."""
 
@@ -413,7 +413,7 @@ class Anchored:
     questions: Questions
     """The questions, with the places of what was found."""
     evidence: int
-    """All pieces of evidence."""
+    """How many pieces of evidence there are."""
     moved: int
     """Questions whose evidence has a new location."""
     lost: Table
@@ -446,11 +446,11 @@ class Difference(Table):
     `changed`), `id`, `question`, and the `fields` that differ."""
 
     unchanged: int
-    """How many questions are the same."""
+    """How many questions did not change."""
 
 
 def difference(older: Any, newer: Any) -> Difference:
-    """What changed from older questions to newer ones; questions are the same where their ids are.
+    """What changed from older questions to newer ones, which are matched by their ids.
 
     Raises:
         ValueError: If the questions are not as they must be.

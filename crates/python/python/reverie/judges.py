@@ -214,7 +214,7 @@ def judge(
         reverie.judge("gpt", labelled, models=models)                   # labelled by people
 
     What `reverie judge` does on the command line: the record is kept in the store (with an object
-    store: also in `.reverie/qualifications` beside the experiment), and a metric of a qualified judge may stand in
+    store: also in `.reverie/qualifications` of the working folder), and a metric of a qualified judge may stand in
     `objective` of an experiment that has the same store. `Results.calibrate` says how a metric of a run agrees with
     people; `reverie.explain` what a judge is asked about one example.
 

@@ -89,7 +89,7 @@ class Results:
             store: The store that the experiment names: a folder, or the URL of an object store.
 
         Raises:
-            RuntimeError: If there was no such run.
+            RuntimeError: If the experiment has no finished run in the store.
             LookupError: If `run` is none of the experiment's.
         """
         return cls(_core.Results.of(name, os.fspath(store), os.getcwd(), run))
@@ -252,8 +252,8 @@ class Results:
         """What failed, a row each: functions of your own that raised, took too long or gave what cannot be used, with
         their traceback, and stages that failed for other reasons.
 
-        `question_id` and `question` are missing where a whole stage failed; `kind` is `raised`, `timed_out`, `ended` or `returned` for
-        functions, and missing for the rest.
+        `question_id` and `question` are missing where a whole stage failed; `kind` is `raised`, `timed_out`, `ended` (the
+        interpreter ended) or `returned` (something that cannot be used) for functions, and missing for the rest.
         """
         names = ("trial", "stage", "label", "function", "file", "kind", "message", "traceback")
         golden = {question["id"]: question["question"] for question in self.data["questions"]}

@@ -61,9 +61,9 @@ def evaluate(
             Ragas, or the path of a file (CSV, TSV, JSONL, Parquet). Its columns are `question`, `answer`, `contexts`
             (a list of texts), `reference`, and optionally `id`, `answerable`, `evidence`, `tags`; also by the names of
             Ragas (`user_input`, `response`, `retrieved_contexts`) and DeepEval (`input`, `actual_output`,
-            `retrieval_context`, `expected_output`). Metrics look at an answer without its citations: the numbers of
-            its contexts in brackets; without a column of contexts, numbers up to 99 in brackets behind a space, a full
-            stop or another citation.
+            `retrieval_context`, `expected_output`). Metrics do not see the citations in an answer: `[1]` and so
+            on, up to the number of its contexts; without a column of contexts, up to `[99]` after a space, a full stop
+            or another citation.
         metrics: What to score by: names such as `"token_f1"`, objects such as `reverie.metric.Faithfulness()`,
             dictionaries as in an experiment, and functions, decorated with `reverie.metric` or plain. A function
             that stands by itself runs in a process of its own. A closure, a lambda, a method, an object that can be

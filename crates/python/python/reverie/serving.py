@@ -40,7 +40,7 @@ class Service:
         queue: How many questions may wait; more are refused with 503.
         searches_at_once: How many searches, embeddings and rankings run at once, and how many more may wait.
         deadline: The longest time for an answer, in seconds.
-        first_token: The longest time until the chat model writes its first word, in seconds.
+        first_token: The longest time from when the passages are found to the answer's first word, in seconds.
         open_to_all: Whether everybody may ask without a key, by whatever name they reach the server.
         admin_without_key: Whether programs on this machine may read `/metrics` without a key.
 

@@ -201,7 +201,7 @@ class Index:
                 with `reverie.retriever`. Default: `hybrid` where there are vectors, else `bm25`.
 
         Raises:
-            ValueError: If a setting is wrong, or the retriever searches what is not there.
+            ValueError: If a setting is wrong, or the retriever needs vectors and the index has none.
             RuntimeError: If a model fails; `reverie.exceptions.FunctionError` if a function of your own does.
         """
         found = self._core.search(question, retriever, top_k)
@@ -226,7 +226,7 @@ def to_core_documents(documents: Any) -> Any:
 
 
 def _to_rows(given: Any) -> Any:
-    """Data that Arrow's protocols give, or a list of dictionaries."""
+    """A list of dictionaries as an Arrow table; other data as it is."""
     if isinstance(given, (list, tuple)):
         return _arrow().Table.from_pylist(list(given))
     return given

@@ -121,7 +121,9 @@ pub(crate) fn vectors(batch: &RecordBatch, name: &str) -> PyResult<(usize, Vec<O
             other => return Err(wrong_type(name, other, "numbers")),
         };
         if *width.get_or_insert(items.len()) != items.len() || items.null_count() > 0 {
-            return Err(value_error(format!("the column `{name}` has vectors of different lengths (row {i})")));
+            return Err(value_error(format!(
+                "the column `{name}` has vectors of different lengths, or with missing numbers (row {i})"
+            )));
         }
         found.push(Some(items));
     }
@@ -159,7 +161,7 @@ fn convert(name: &str, array: &ArrayRef, to: &DataType) -> PyResult<ArrayRef> {
         DataType::UInt8 => Arc::new(to_integers::<UInt8Type>(name, array)?.collect::<PyResult<UInt8Array>>()?),
         DataType::UInt32 => Arc::new(to_integers::<UInt32Type>(name, array)?.collect::<PyResult<UInt32Array>>()?),
         DataType::UInt64 => Arc::new(to_integers::<UInt64Type>(name, array)?.collect::<PyResult<UInt64Array>>()?),
-        _ => return Err(refused("values of another type")),
+        _ => return Err(refused(&format!("values of the type {to}"))),
     })
 }
 

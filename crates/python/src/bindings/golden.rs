@@ -142,7 +142,7 @@ impl PyQuestions {
         dataset.split(test_share, seed).map_err(|error| {
             value_error(match error {
                 SplitError::Unnamed(_) => {
-                    format!("{error}; `reverie.golden.anchor(documents, questions).questions` has it")
+                    format!("{error}: `reverie.golden.anchor(documents, questions).questions`")
                 }
                 error => error.to_string(),
             })

@@ -2,7 +2,7 @@
 //!
 //! - `run`: the scheduler as Python sees it, with outputs, inputs and the concurrency
 //!   controller; `run::attempt`: one attempt at a task, as an awaitable.
-//! - `windows`: `aimd` and `adaptive` as Python sees them.
+//! - `controllers`: `aimd` and `adaptive` as Python sees them.
 //! - `remote`, `limits`: the engine of a Ray cluster.
 //! - `process`: what the package knows of its own process.
 //! - `arrow`: batches as other programs make them.
@@ -23,6 +23,7 @@
 #![expect(clippy::too_many_arguments, reason = "Python names each argument")]
 
 pub(crate) mod arrow;
+pub(crate) mod controllers;
 pub(crate) mod corpus;
 pub(crate) mod events;
 pub(crate) mod experiment;
@@ -42,5 +43,4 @@ pub(crate) mod service;
 pub(crate) mod settings;
 pub(crate) mod stages;
 pub(crate) mod stop;
-pub(crate) mod windows;
 pub(crate) mod work;

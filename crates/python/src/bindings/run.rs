@@ -6,7 +6,7 @@
 
 mod attempt;
 
-use super::windows::{PyAdaptive, PyWindows};
+use super::controllers::{PyAdaptive, PyAimd};
 use crate::{
     adaptive::AttemptLoad,
     scheduler::{AttemptVerdict, CutReason, InputTask, RunRules, TaskClaim, TaskScheduler, WorkerNumber},
@@ -36,7 +36,7 @@ enum TargetControl {
     /// Nothing: as many as the concurrency.
     Unlimited,
     /// Our own rule, called without Python.
-    Own(Py<PyWindows>),
+    Own(Py<PyAimd>),
     /// A limit that is learned, called without Python.
     Learned(Py<PyAdaptive>),
     /// A controller object of the user.
@@ -94,7 +94,7 @@ impl PyScheduler {
     fn tell(
         &self,
         py: Python<'_>,
-        own: impl FnOnce(&PyWindows),
+        own: impl FnOnce(&PyAimd),
         method: &Bound<'_, PyString>,
         arguments: impl for<'py> PyCallArgs<'py>,
     ) {
@@ -149,7 +149,7 @@ impl PyScheduler {
         let completed = self.core().complete(worker, now);
         let Some((index, latency)) = completed else { return Ok(false) };
         if let (Some(learned), Some(load)) = (learned, load) {
-            learned.get().limit.completed(load);
+            learned.get().limit.record_success(load);
         }
         self.outputs.bind(py).set_item(index, value)?;
         let latency = latency.as_secs_f64();
@@ -205,12 +205,12 @@ impl PyScheduler {
         })
     }
 
-    /// Changes what decides how many attempts may run: a `Windows`, an `Adaptive`, an object
+    /// Changes what decides how many attempts may run: an `Aimd`, an `Adaptive`, an object
     /// with Phoenix's methods, or nothing.
     fn set_controller(&self, controller: Option<Bound<'_, PyAny>>) {
         let control = match controller {
             None => TargetControl::Unlimited,
-            Some(controller) => match controller.cast::<PyWindows>() {
+            Some(controller) => match controller.cast::<PyAimd>() {
                 Ok(windows) => TargetControl::Own(windows.clone().unbind()),
                 Err(_) => match controller.cast::<PyAdaptive>() {
                     Ok(learned) => TargetControl::Learned(learned.clone().unbind()),
@@ -226,7 +226,7 @@ impl PyScheduler {
         let target = self.target(py)?;
         let now = self.now();
         self.core().wake(now);
-        if self.learned(py).is_some_and(|learned| learned.get().limit.pause().is_some()) {
+        if self.learned(py).is_some_and(|learned| learned.get().limit.pause_left().is_some()) {
             return Ok(None);
         }
         Ok(self.core().hire(target))
@@ -240,7 +240,7 @@ impl PyScheduler {
             let (now, core) = (self.now(), self.core());
             (core.next_wake(now), core.wanting())
         };
-        let pause = learned.get().limit.pause().filter(|_| wanting);
+        let pause = learned.get().limit.pause_left().filter(|_| wanting);
         let next = match (rested, pause) {
             // Whichever is first: then both are looked at again.
             (Some(rested), Some(pause)) => Some(rested.min(pause)),
@@ -320,7 +320,7 @@ impl PyScheduler {
             let verdict = self.core().fail(worker, error, retryable, now);
             let AttemptVerdict { index, attempts, again } = verdict?;
             if rate_limited && again {
-                self.tell(py, PyWindows::record_error, intern!(py, "record_error"), ());
+                self.tell(py, PyAimd::record_error, intern!(py, "record_error"), ());
             }
             return Some((index, attempts, again));
         };
@@ -330,7 +330,7 @@ impl PyScheduler {
         let is_refused = rate_limited && retryable;
         let rest = is_refused.then(|| {
             let wish = retry_after.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-            limit.refused(load, wish, index as u64, refusals + 1)
+            limit.record_refusal(load, wish, index as u64, refusals + 1)
         });
         let verdict = match rest.flatten() {
             Some(rest) => self.core().refuse(worker, error, rest, now),
@@ -338,7 +338,7 @@ impl PyScheduler {
         };
         let AttemptVerdict { index, attempts, again } = verdict?;
         if !is_refused {
-            limit.failed(load, false, again);
+            limit.record_failure(load, false, again);
         }
         Some((index, attempts, again))
     }
@@ -350,9 +350,9 @@ impl PyScheduler {
         let verdict = self.core().fail(worker, error, true, now);
         let AttemptVerdict { index, attempts, again } = verdict?;
         if let (Some(learned), Some(load)) = (self.learned(py), load) {
-            learned.get().limit.failed(load, true, again);
+            learned.get().limit.record_failure(load, true, again);
         }
-        self.tell(py, PyWindows::record_timeout, intern!(py, "record_timeout"), ());
+        self.tell(py, PyAimd::record_timeout, intern!(py, "record_timeout"), ());
         Some((index, attempts, again))
     }
 
@@ -361,10 +361,10 @@ impl PyScheduler {
         self.core().let_go(worker);
     }
 
-    /// Workers whose attempts have just become overdue.
-    fn overdue(&self) -> Vec<WorkerNumber> {
+    /// Cuts the attempts that take too long, and returns their workers.
+    fn cut_overdue(&self) -> Vec<WorkerNumber> {
         let now = self.now();
-        self.core().overdue(now)
+        self.core().cut_overdue(now)
     }
 
     /// Seconds until an attempt could be overdue.

@@ -41,8 +41,8 @@ pub(crate) fn compare_scores(
 /// Scores answers: rows, or the file at a path. `tables` is what an experiment
 /// would say: `models`, `evaluate`, `store`. `documents` are those that the
 /// places of contexts and evidence refer to; `attempts` is how often a call is tried at
-/// most; after `deadline_seconds` no call is begun. A `KeyboardInterrupt` has as
-/// `_partial` what was scored before.
+/// most; after `deadline_seconds` no call is begun. An exception has as `_partial` what was
+/// scored before, if anything was.
 #[pyfunction]
 #[pyo3(signature = (data, tables, judges, embedder, base, budget_usd=None, on_progress=None, stop=None, documents=None, attempts=None, deadline_seconds=None))]
 pub(crate) fn score(
@@ -99,9 +99,7 @@ pub(crate) fn score(
 
 fn deadline(seconds: f64) -> PyResult<Duration> {
     let duration = Duration::try_from_secs_f64(seconds).ok().filter(|duration| !duration.is_zero());
-    duration.ok_or_else(|| {
-        value_error(format!("deadline_seconds: the time after which nothing is asked, above 0, not {seconds}"))
-    })
+    duration.ok_or_else(|| value_error(format!("deadline_seconds must be above 0, not {seconds}")))
 }
 
 pub(crate) fn spec(tables: &Bound<'_, PyAny>, base: PathBuf, choice: &ScoringChoice) -> PyResult<ScoringSpec> {
@@ -120,7 +118,9 @@ pub(crate) fn spec(tables: &Bound<'_, PyAny>, base: PathBuf, choice: &ScoringCho
 fn scores_json(mut results: ScoreResults) -> PyResult<String> {
     let mut notes = results.notes();
     if results.needs_anchoring() {
-        notes.push("`reverie.golden.anchor(documents, questions).questions` has the places".to_owned());
+        notes.push(
+            "`reverie.golden.anchor(documents, questions).questions` has the locations of the evidence".to_owned(),
+        );
     }
     let function_failures = results.function_failures();
     let failed_functions = app::library::function_failures_of_scores(&results);

@@ -213,14 +213,14 @@ class Encoder(_Part):
 
 @serve.deployment
 class VectorStore(_Part):
-    """Holds chunks and indexes: searches them, and runs the steps that look at chunks."""
+    """Holds chunks and indexes: searches them, and runs the stages after the search that look at chunks."""
 
     part = "vector_store"
 
 
 @serve.deployment
 class Retriever(_Part):
-    """Finds passages for questions: writes queries, and runs all other steps."""
+    """Finds passages for questions: writes queries, and runs all other stages after the search."""
 
     part = "retriever"
 

@@ -12,8 +12,8 @@ use std::{
 };
 
 /// The rule of `reverie.executors.ConcurrencyController`.
-#[pyclass(frozen, module = "reverie._core", name = "Windows")]
-pub(crate) struct PyWindows {
+#[pyclass(frozen, module = "reverie._core", name = "Aimd")]
+pub(crate) struct PyAimd {
     since: Instant,
     windows: Mutex<AimdWindows>,
 }
@@ -24,14 +24,14 @@ fn duration(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX)
 }
 
-impl PyWindows {
+impl PyAimd {
     fn windows(&self) -> MutexGuard<'_, AimdWindows> {
         self.windows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[pymethods]
-impl PyWindows {
+impl PyAimd {
     #[new]
     fn new(
         max_concurrency: usize,
