@@ -223,8 +223,8 @@ pub(crate) async fn execute(
     progress: &Progress,
 ) -> Result<StoredOutput, Error> {
     let caller = (!task.trials.is_empty()).then(|| trials(&task.trials).into());
-    let questions = Mutex::default();
-    let made = run(TaskContext { task, inputs, partial, turn, execution: cx, progress, questions: &questions });
+    let usage = Mutex::default();
+    let made = run(TaskContext { task, inputs, partial, turn, execution: cx, progress, usage_by_question: &usage });
     // An output of partial inputs belongs to this run alone.
     if partial || !task.work.describe().is_exclusive() {
         return on_behalf_of(caller, made).await;
@@ -274,7 +274,7 @@ async fn run(context: TaskContext<'_>) -> Result<StoredOutput, Error> {
         OutputContent::Written(artifact) => artifact.clone(),
         OutputContent::Bytes(_) => cx.name(task, partial),
     };
-    let mut questions = std::mem::take(&mut *context.questions.lock().unwrap_or_else(PoisonError::into_inner));
+    let mut questions = std::mem::take(&mut *context.usage_by_question.lock().unwrap_or_else(PoisonError::into_inner));
     for (question, used) in earlier {
         all.merge(&used);
         questions.entry(question).or_default().merge(&used);

@@ -88,13 +88,13 @@ struct DriverState {
     without_workers: Option<Instant>,
     /// Since when a stage has had tasks but no ready worker.
     unstaffed: BTreeMap<Operator, Instant>,
-    growth: WorkerGrowth,
+    growth: ClusterGrowth,
 }
 
 /// How the cluster gets more nodes.
 #[derive(Default)]
-struct WorkerGrowth {
-    /// The nodes that were there before.
+struct ClusterGrowth {
+    /// The nodes that were there before `worker` was requested.
     known: HashSet<String>,
     /// Since when tasks have been waiting.
     backlog: Option<Instant>,
@@ -112,7 +112,7 @@ struct QueuedTask {
 
 struct WorkerState {
     id: WorkerId,
-    /// The stage whose workers run it; none for a node's worker.
+    /// The stage whose tasks it runs; none for a node's worker.
     stage: Option<Operator>,
     node: Option<ClusterNode>,
     cores: usize,

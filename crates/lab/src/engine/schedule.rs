@@ -164,8 +164,8 @@ pub(super) async fn execute(
             }
             () = cancel.cancelled() => {
                 set.abort_all();
-                // Paid calls of aborted tasks go on; which ones is known only once the tasks are
-                // gone.
+                // When a task is dropped, its paid calls go on, and the client waits for them later:
+                // so all tasks must be dropped first.
                 let gone = async { while set.join_next().await.is_some() {} };
                 let _ = tokio::time::timeout(ABORT_WAIT, gone).await;
                 return Err(interrupted(execution, &outcome));

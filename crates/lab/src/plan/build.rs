@@ -171,7 +171,8 @@ impl Plan {
             .collect();
         let queries = self.embed_questions(inputs, trial, standalone);
         for (kind, model) in in_shards.into_iter().zip(embedder) {
-            // In shards of their own, so that a killed run keeps those that are done.
+            // Each shard is a file of the index. No task joins them, so a killed run keeps those that
+            // are done.
             let embed = |(chunks, enriched)| {
                 let work = work::EmbedTokensWork { model: model.to_owned(), chunks, enriched };
                 self.add(inputs, work, || format!("embed tokens with {model} on {label}"))

@@ -2,9 +2,10 @@
 //!
 //! Passages are taken to be as many and as large as the settings allow, and
 //! answers as long as `max_tokens`; answers that are in the journal already are
-//! not subtracted. So a run mostly costs less. How many statements a judge will
-//! find is not known yet: each metric estimates how often it asks its judges. If
-//! there are several judges, each is asked, but only the first writes statements.
+//! not subtracted. So a run mostly costs less. How many statements an answer will
+//! have is not known yet: each metric estimates how often it asks its judges. If
+//! there are several judges, only the first divides answers into statements; all
+//! of them vote.
 
 use super::{Plan, graph::TaskId, model_load::ModelLoad, work::Sizes};
 use crate::spec::Experiment;

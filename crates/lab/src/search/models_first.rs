@@ -15,7 +15,7 @@ pub(super) const VERSION: u32 = 1;
 /// These axes first, in this order.
 const MODELS: [Axis; 2] = [Axis::Embedder, Axis::Generator];
 
-/// Settings of the greedy search: there are none.
+/// Settings of this search: there are none.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {}

@@ -9,9 +9,9 @@
 //!   ([`eval::statistics::betting_evidence`]). The chance that the trial that
 //!   is best over all questions is ever eliminated is at most `error_rate`,
 //!   over all comparisons and looks together: the evidence must reach
-//!   (trials − 1) / `error_rate`. Questions count that both trials have a
-//!   score for: a trial whose answers failed is not eliminated by that, and
-//!   what failed stays unknown to the test, however many questions were asked.
+//!   (trials − 1) / `error_rate`. Only questions for which both trials have a
+//!   score count. To the test, all others are questions that were not asked
+//!   yet, so no trial is eliminated because its answers failed.
 //! - **Out of calls** is a trial that was behind when too few calls were left
 //!   for all: the race may spend `share` of what the full grid would. It makes
 //!   no claim that such a trial is worse. The number that goes on falls
@@ -31,7 +31,7 @@ use std::collections::BTreeMap;
 pub(super) const VERSION: u32 = 3;
 
 /// A trial is tested against this many of the leading trials: a trial that is
-/// worse than any other is most likely worse than one of these.
+/// worse than some other is most likely worse than one of these.
 const RIVALS: usize = 8;
 
 /// Settings of a race.

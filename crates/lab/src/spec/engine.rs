@@ -22,7 +22,7 @@ pub struct EngineSpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LocalEngineSpec {
-    /// Busy threads at most. Default, and the most: the machine's cores.
+    /// The most threads that compute; at most the machine's cores, which are the default.
     pub cores: Option<usize>,
     /// The most model calls or questions in flight per model; the model's own limit holds too.
     /// Default 16.

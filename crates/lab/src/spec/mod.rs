@@ -153,9 +153,9 @@ pub struct EvaluateSpec {
     pub answered: Option<usize>,
     /// Only this many of the answered questions are judged. Default all.
     pub judged: Option<usize>,
-    /// The metrics whose mean chooses the winner. If the file names none: those of `ndcg`,
-    /// `answer_similarity` and `token_f1` that are measured, otherwise all metrics of their kind
-    /// that need no judge. A judged metric may be listed if its judges are qualified.
+    /// The metrics whose mean chooses the winner. Default: `ndcg` for retrieval, `answer_similarity`
+    /// and `token_f1` for answers; for a kind with none of these, all its metrics that need no
+    /// judge. A judged metric may be listed if its judges are qualified.
     pub objective: Vec<String>,
     /// What one run may cost. Answers that an earlier run paid for are free and
     /// use none of it.

@@ -59,8 +59,8 @@ impl Spaces {
         found
     }
 
-    /// Every combination of each table; the last axis varies fastest. A pipeline of two tables
-    /// occurs twice.
+    /// Every combination of each table; the last axis varies fastest. A pipeline that is in two
+    /// tables occurs twice.
     pub fn combinations(&self) -> impl Iterator<Item = PipelineConfig> {
         self.0.iter().flat_map(Space::combinations)
     }

@@ -14,8 +14,8 @@ use std::{
 };
 
 /// How long the first workers wait for each other. Each worker begins by
-/// sending the paid answers that stayed on its node while a store was away; a
-/// worker that asks a model before that may pay for one of them again.
+/// sending the paid answers that its node kept because the store could not be
+/// reached; a worker that asks a model before that may pay for one of them again.
 const OPENING_WAIT: Duration = Duration::from_secs(10);
 /// After this many dead workers a task is given up: the task may be what kills them.
 const MOST_DEATHS: usize = 4;

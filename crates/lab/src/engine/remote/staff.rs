@@ -108,8 +108,8 @@ impl SharedDriver {
 
     /// The CPUs of a node that its worker reserves. It leaves as many as the
     /// largest stage needs, at least one, to others, such as the tasks of Ray
-    /// Data. A node without more CPUs than that reserves none, or half if no
-    /// stage has settings.
+    /// Data. On a node that has no more than that, it reserves none, or half if
+    /// no stage has settings.
     fn worker_cpus(&self, node: &ClusterNode) -> f64 {
         let wanted = self.stages().map(|(_, stage)| stage.cpus).fold(1.0, f64::max);
         if node.cpus > wanted {
@@ -123,8 +123,7 @@ impl SharedDriver {
 
     /// Starts a worker without naming a node while tasks that compute wait, so
     /// that a cluster which can grow adds a node; one node at a time. If the
-    /// cluster cannot grow, the worker is given up when the tasks no longer
-    /// wait.
+    /// cluster cannot grow, the worker is given up when the plan has ended.
     fn grow(&self, state: &mut DriverState, nodes: &[ClusterNode], now: Instant) -> Option<Starting> {
         let waits = |(operator, queue): (&Operator, &VecDeque<_>)| {
             !queue.is_empty() && !operator.waits() && self.stage(*operator).is_none()

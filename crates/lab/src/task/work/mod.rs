@@ -65,8 +65,8 @@ pub(crate) struct TaskContext<'a> {
     pub(crate) turn: CallTurn,
     pub(crate) execution: &'a RunContext,
     pub(crate) progress: &'a Progress,
-    /// What the calls for each question used.
-    pub(crate) questions: &'a Mutex<BTreeMap<String, Ledger>>,
+    /// What the calls for each question used, by its id.
+    pub(crate) usage_by_question: &'a Mutex<BTreeMap<String, Ledger>>,
 }
 
 impl TaskContext<'_> {
@@ -74,8 +74,8 @@ impl TaskContext<'_> {
     async fn measure_question<T>(&self, id: &str, work: impl Future<Output = T>) -> T {
         let (done, used) = ledger::measure(work).await;
         if !used.is_empty() {
-            let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
-            questions.entry(id.to_owned()).or_default().merge(&used);
+            let mut usage = self.usage_by_question.lock().unwrap_or_else(PoisonError::into_inner);
+            usage.entry(id.to_owned()).or_default().merge(&used);
         }
         done
     }

@@ -80,7 +80,7 @@ impl Bench {
             part: Some(part),
         };
         let task = Task { key: part.key(), work: work.into(), rows: None, label: String::new(), trials: Vec::new() };
-        let (inputs, progress, questions) = (Outputs::new(), Progress::default(), Mutex::default());
+        let (inputs, progress, usage) = (Outputs::new(), Progress::default(), Mutex::default());
         let context = TaskContext {
             task: &task,
             inputs: &inputs,
@@ -88,7 +88,7 @@ impl Bench {
             turn: CallTurn::default(),
             execution: &self.execution,
             progress: &progress,
-            questions: &questions,
+            usage_by_question: &usage,
         };
         let found = context.earlier_rows(&part, &self.asked(from, to), |row: &ScoreRow| &row.question).await.unwrap();
         let told = progress.take_rows().into_values().sum::<usize>();
