@@ -144,7 +144,7 @@ The name's ending decides the format. Access to object stores: AWS_… variables
         /// Where to: a path or URL that ends in .jsonl, .csv or .parquet.
         #[arg(long, value_name = "FILE")]
         output: String,
-        /// Replace an existing file.
+        /// Replace an existing file; objects of an object store are never replaced.
         #[arg(long)]
         yes: bool,
     },

@@ -30,7 +30,7 @@ enum ModelsVerb {
         #[arg(required = true)]
         names: Vec<String>,
     },
-    /// Show licence, dimensions, context length, size and sources of a model.
+    /// Show licence, dimensions, context length, size and files of a model.
     Show {
         /// The model's name.
         name: String,

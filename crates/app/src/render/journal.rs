@@ -46,6 +46,10 @@ pub fn journal_damage(path: &Path, entries: u64, damaged: &[DamagedEntry]) -> St
         format!("damaged: {}: {reason}\n", if key.is_empty() { "the file" } else { key })
     };
     let lines: String = damaged.iter().map(line).collect();
+    // Of a damaged file, the reason names the command that rebuilds it.
+    if damaged.iter().any(|entry| entry.key.is_empty()) {
+        return lines.trim_end().to_owned();
+    }
     let damaged = count(damaged.len());
     format!(
         "{lines}{damaged} of {entries} damaged: the next run asks for them again; `reverie journal gc --yes` removes them"
