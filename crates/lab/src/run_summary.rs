@@ -13,8 +13,8 @@ use eval::Question;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// Raise when what a leaderboard says changes. A summary of another version is
-/// made anew from the results.
+/// Raise when the fields or their meaning change; another wording of a sentence needs no new version.
+/// A summary of another version is made anew from the results.
 const VERSION: u32 = 3;
 
 /// `summary.json` in a run's folder.

@@ -1,5 +1,6 @@
 //! Artifacts as Parquet tables, so that pandas, Polars, DuckDB and Ray Data
-//! read them. One file per kind of row; the schema's version is in its metadata.
+//! read them. One file per kind of row; all tables but those of vectors have the
+//! schema's version in their metadata.
 
 mod answers;
 mod chunks;
