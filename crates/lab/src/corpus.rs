@@ -161,14 +161,14 @@ pub(crate) async fn load(
     found: &CorpusSurvey,
 ) -> Result<LoadedCorpus, Error> {
     let plan = Arc::new(Plan::loading(&found.plan_inputs(&session.experiment)));
-    let execution = Arc::new(run_context(session, source, Vec::new(), "loading")?);
-    let outcome = execute(session, claimed, &plan, &execution).await?;
+    let run_context = Arc::new(run_context(session, source, Vec::new(), "loading")?);
+    let outcome = execute(session, claimed, &plan, &run_context).await?;
     if let Some(reason) = outcome.failed.into_values().next() {
         return Err(Error::Task { label: "loading the corpus".to_owned(), reason });
     }
     let mut unread = found.files.unread.clone();
     unread.extend(outcome.unread);
-    Ok(LoadedCorpus { execution, plan, outputs: outcome.outputs, rejected: Vec::new(), unread, claimed: None })
+    Ok(LoadedCorpus { run_context, plan, outputs: outcome.outputs, rejected: Vec::new(), unread, claimed: None })
 }
 
 /// Reads the corpus' table of metadata, by document; nothing without a table. Its mistakes are added to the others.

@@ -35,7 +35,7 @@ pub async fn plan_summary(session: &Session, prepared: &PreparedRun) -> Result<P
         combinations: combinations.collect(),
         search: (!search.is_exhaustive()).then(|| search.name().to_owned()),
         cost: Some(CostEstimate::of(experiment, caps, plan, questions, *text_bytes, &to_run)),
-        time: Some(estimate_time(plan, prepared.execution.components(), *text_bytes, &to_run, &history)),
+        time: Some(estimate_time(plan, prepared.run_context.components(), *text_bytes, &to_run, &history)),
         dataset: prepared.dataset.clone(),
         rejected: prepared.rejected.clone(),
         unread: prepared.unread.clone(),

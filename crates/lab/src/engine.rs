@@ -67,13 +67,15 @@ impl Engine {
     pub(crate) async fn execute(
         &self,
         plan: &Arc<Plan>,
-        execution: &Arc<RunContext>,
+        run_context: &Arc<RunContext>,
         progress: &Progress,
         cancel: &CancellationToken,
     ) -> Result<PlanOutcome, Error> {
         match self {
-            Self::Local(engine) => schedule::execute(Arc::new(engine.clone()), plan, execution, progress, cancel).await,
-            Self::Remote(engine) => engine.execute(plan, execution, progress, cancel).await,
+            Self::Local(engine) => {
+                schedule::execute(Arc::new(engine.clone()), plan, run_context, progress, cancel).await
+            }
+            Self::Remote(engine) => engine.execute(plan, run_context, progress, cancel).await,
         }
     }
 }

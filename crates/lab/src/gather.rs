@@ -50,7 +50,7 @@ pub(crate) async fn gather(
     for i in 0..part.trials.len() {
         trials.push(gather_trial(prepared, part, outcome, i, &metrics, &mut known).await?);
     }
-    let client = prepared.execution.models().client();
+    let client = prepared.run_context.models().client();
     let budget = BudgetResult::of(client.budget());
     let winner = choose(&mut trials, &metrics, &experiment.evaluate.objective, &prepared.questions);
     let function_errors = trials.iter().map(|trial| trial.function_failures.len()).sum();
@@ -110,18 +110,18 @@ async fn gather_trial(
 ) -> Result<TrialResult, Error> {
     let RunPart { trials, plan } = part;
     let (trial, tasks) = (&trials[index], &plan.trials[index]);
-    let (execution, outputs) = (&prepared.execution, &outcome.outputs);
+    let (run_context, outputs) = (&prepared.run_context, &outcome.outputs);
     let failure = |id: &usize| outcome.failed.get(id);
     let answered: Vec<usize> = tasks.answers.iter().copied().filter(|id| failure(id).is_none()).collect();
     let passages = match failure(&tasks.passages) {
-        None => passages_by_question(execution, outputs, tasks.passages).await?,
+        None => passages_by_question(run_context, outputs, tasks.passages).await?,
         Some(_) => Default::default(),
     };
     let mut queries = match tasks.queries.filter(|id| failure(id).is_none()) {
-        Some(id) => queries_by_question(execution, outputs, id).await?,
+        Some(id) => queries_by_question(run_context, outputs, id).await?,
         None => Default::default(),
     };
-    let mut answers = answers_by_question(execution, outputs, &answered).await?;
+    let mut answers = answers_by_question(run_context, outputs, &answered).await?;
     let mut scores = Vec::new();
     for (metric, shards) in &tasks.scores {
         scores.push((metric.label(), read_scores(prepared, plan, outcome, shards).await?));
@@ -172,7 +172,7 @@ async fn gather_trial(
         index_cost_usd: price.index_cost_usd,
         index_tokens: price.usage.index.tokens(),
         usage: price.usage,
-        not_enriched: enriched::of_trial(execution, plan, outputs, &tasks.enriched, known).await?,
+        not_enriched: enriched::of_trial(run_context, plan, outputs, &tasks.enriched, known).await?,
         failures,
         function_failures,
         ..TrialResult::uncompared(trial.clone(), questions)
@@ -190,7 +190,7 @@ pub(crate) async fn read_scores(
     let mut by_question = HashMap::new();
     for id in shards {
         let Some(reason) = outcome.failed.get(id) else {
-            by_question.extend(scores_by_question(&prepared.execution, &outcome.outputs, *id).await?);
+            by_question.extend(scores_by_question(&prepared.run_context, &outcome.outputs, *id).await?);
             continue;
         };
         let missing = Scored::missing(match outcome.failed_functions.get(id) {

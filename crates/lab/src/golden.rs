@@ -118,7 +118,7 @@ impl Documents<'_> {
 pub struct AnchoredQuestions {
     /// What was not found.
     pub lost: Vec<AnchorError>,
-    /// All pieces of evidence.
+    /// How many pieces of evidence there are.
     pub evidence: usize,
     /// What changed in the dataset.
     pub difference: DatasetDifference,
@@ -254,7 +254,7 @@ pub async fn generate_golden(
     let generated = settle(models.client(), &session.setup().control.progress, generated).await?;
     if let Documents::Corpus(corpus) = documents {
         for (reason, count) in generated.counts() {
-            corpus.execution.log("question_rejected", json!({ "reason": reason, "count": count }));
+            corpus.run_context.log("question_rejected", json!({ "reason": reason, "count": count }));
         }
     }
     if generated.dataset.questions.is_empty() {

@@ -45,40 +45,44 @@ pub(crate) async fn execute(
     session: &Session,
     claimed: &mut ClaimedArtifacts,
     plan: &Arc<Plan>,
-    execution: &Arc<RunContext>,
+    run_context: &Arc<RunContext>,
 ) -> Result<PlanOutcome, Error> {
-    match claimed.add(&execution.run, plan.tasks.iter().map(Task::artifact)).await {
+    match claimed.add(&run_context.run, plan.tasks.iter().map(Task::artifact)).await {
         Err(error @ store::Error::Gone { .. }) => return Err(error.into()),
         // A store that nothing can be written to may have all that is needed.
-        Err(error) => execution.log("lease_failed", json!({ "error": crate::error_chain(&error) })),
+        Err(error) => run_context.log("lease_failed", json!({ "error": crate::error_chain(&error) })),
         Ok(()) => {}
     }
     let store = session.workspace().store();
-    let mut outcome = execute_once(session, plan, execution).await?;
+    let mut outcome = execute_once(session, plan, run_context).await?;
     for _ in 0..HEALINGS {
         let lost = lost_inputs(store, plan, &outcome).await?;
         if lost.is_empty() {
             break;
         }
-        execution.log("artifacts_lost", json!({ "artifacts": lost }));
+        run_context.log("artifacts_lost", json!({ "artifacts": lost }));
         // All inputs are checked, so that all damage is repaired at once.
         check_outputs(store, &outcome, outcome.failed.keys().flat_map(|&id| plan.tasks[id].inputs())).await;
-        let again = execute_once(session, plan, execution).await?;
+        let again = execute_once(session, plan, run_context).await?;
         let (executed, repeated) = (outcome.executed + again.executed, outcome.repeated + again.repeated);
         outcome = PlanOutcome { executed, repeated, ..again };
     }
     Ok(outcome)
 }
 
-async fn execute_once(session: &Session, plan: &Arc<Plan>, execution: &Arc<RunContext>) -> Result<PlanOutcome, Error> {
+async fn execute_once(
+    session: &Session,
+    plan: &Arc<Plan>,
+    run_context: &Arc<RunContext>,
+) -> Result<PlanOutcome, Error> {
     let (engine, control) = (session.engine().await?, &session.setup().control);
-    engine.execute(plan, execution, &control.progress, &control.cancel).await
+    engine.execute(plan, run_context, &control.progress, &control.cancel).await
 }
 
 /// Executes a plan whose outputs are read afterwards: what turns out to be damaged when it is read is made again.
 pub(crate) struct Healing<'a> {
     session: &'a Session,
-    execution: &'a Arc<RunContext>,
+    run_context: &'a Arc<RunContext>,
     plan: &'a Arc<Plan>,
     /// How many more times it may be executed.
     left: usize,
@@ -87,8 +91,8 @@ pub(crate) struct Healing<'a> {
 }
 
 impl<'a> Healing<'a> {
-    pub(crate) fn new(session: &'a Session, execution: &'a Arc<RunContext>, plan: &'a Arc<Plan>) -> Self {
-        Self { session, execution, plan, left: HEALINGS, executed: 0 }
+    pub(crate) fn new(session: &'a Session, run_context: &'a Arc<RunContext>, plan: &'a Arc<Plan>) -> Self {
+        Self { session, run_context, plan, left: HEALINGS, executed: 0 }
     }
 
     /// Executes the plan once.
@@ -100,7 +104,7 @@ impl<'a> Healing<'a> {
             )));
         }
         self.left -= 1;
-        let mut outcome = execute(self.session, claimed, self.plan, self.execution).await?;
+        let mut outcome = execute(self.session, claimed, self.plan, self.run_context).await?;
         outcome.executed += self.executed;
         Ok(outcome)
     }
@@ -117,7 +121,7 @@ impl<'a> Healing<'a> {
                 if self.left > 0 && !workspace.is_reading() =>
             {
                 let fields = json!({ "artifacts": [path], "reason": format!("{reason}{remedy}") });
-                self.execution.log("artifacts_lost", fields);
+                self.run_context.log("artifacts_lost", fields);
                 check_outputs(workspace.store(), outcome, self.plan.sinks()).await;
                 self.executed = outcome.executed;
                 Ok(None)

@@ -74,7 +74,8 @@ pub use qualification::{judges, planted_cases, planted_count, qualify, qualify_c
 pub use query::{OnEvent, RunPipeline, TrialAnswer};
 pub use rag::{Axis, PipelineConfig};
 pub use record::{
-    IndexedDocument, RunProvenance, RunRecord, changed_since, chosen_record, latest_record, other_file, record_of,
+    IndexedDocument, RunProvenance, RunRecord, changed_since, chosen_record, latest_record, record_of,
+    same_name_warning,
 };
 pub use results::{
     Answering, Difference, FunctionFailure, JudgeResult, MetricComparison, MetricResult, NotEnriched,
@@ -82,7 +83,7 @@ pub use results::{
 };
 pub use scoring::{
     CompareError, MetricScores, RowScores, ScoreResults, ScoredAnswers, Scorer, Scoring, ScoringMetric, TableRowsError,
-    UnreadableType, records,
+    UnreadableType, rows_of_batch,
 };
 pub use session::Session;
 pub use setup::{ClusterSetup, Connect, Control, Setup};

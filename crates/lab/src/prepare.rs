@@ -56,7 +56,7 @@ pub struct PreparedRun {
     /// The run's id: that of its plan.
     pub run: String,
     /// What tasks share.
-    pub execution: Arc<RunContext>,
+    pub run_context: Arc<RunContext>,
     pub(crate) sources: Sources,
 }
 
@@ -129,7 +129,7 @@ async fn check_and_plan(session: &Session, claimed: &mut ClaimedArtifacts) -> Re
     let trials = trial::grid(experiment);
     let plan = sources.plan(session, &trials, &questions, None);
     let run = format!("{}-{}", experiment.name, plan.key().short());
-    let execution = Arc::new(run_context(session, source, questions.clone(), &run)?);
+    let run_context = Arc::new(run_context(session, source, questions.clone(), &run)?);
     Ok(PreparedRun {
         trials,
         plan,
@@ -142,7 +142,7 @@ async fn check_and_plan(session: &Session, claimed: &mut ClaimedArtifacts) -> Re
         dataset: experiment.dataset.as_ref().map(|_| report),
         concurrent_runs: claimed.others().await,
         run,
-        execution,
+        run_context,
         sources,
     })
 }

@@ -53,14 +53,14 @@ pub struct TrialAnswer {
 pub type OnEvent<'a> = &'a (dyn Fn(&PipelineEvent) + Send + Sync);
 
 /// How many searches warm a dense index: only after some does it make the copy that speeds it up.
-const PROBES: usize = 6;
+const WARM_UPS: usize = 6;
 /// The query of these searches.
-const PROBE: &str = "ready";
+const WARM_UP: &str = "ready";
 
 /// A trial of a finished run that can be asked. It has the settings that it had
 /// in the run, and searches the documents that were read then.
 pub struct RunPipeline {
-    execution: Arc<RunContext>,
+    run_context: Arc<RunContext>,
     trial: Trial,
     inputs: CorpusInputs,
     outputs: Outputs,
@@ -135,9 +135,9 @@ impl RunPipeline {
         });
         let run = record.id().to_owned();
         let (store, scratch) = (session.workspace().store().clone(), session.workspace().scratch_folder());
-        let execution = RunContext::for_queries(Arc::new(experiment), store, source, scratch, &run, models);
+        let run_context = RunContext::for_queries(Arc::new(experiment), store, source, scratch, &run, models);
         Ok(Self {
-            execution: Arc::new(execution),
+            run_context: Arc::new(run_context),
             trial: trial.clone(),
             inputs: inputs.clone(),
             outputs,
@@ -206,20 +206,20 @@ impl RunPipeline {
                 let (loaded, pipeline) = future::join(self.warm_embedder(), self.pipeline()).await;
                 let pipeline = pipeline?;
                 loaded?;
-                for _ in 0..PROBES {
-                    pipeline.retrieve_detailed(PROBE, &[], 1).await?;
+                for _ in 0..WARM_UPS {
+                    pipeline.retrieve_detailed(WARM_UP, &[], 1).await?;
                 }
             }
             Some((Part::VectorStore, _)) => {
                 let pipeline = self.pipeline().await?;
-                for _ in 0..PROBES {
-                    pipeline.probe(PROBE).await?;
+                for _ in 0..WARM_UPS {
+                    pipeline.warm_up(WARM_UP).await?;
                 }
             }
             Some((Part::Encoder, _)) => self.warm_embedder().await?,
             Some((Part::Reranker, _)) => {
                 for name in models_of_kind(&self.trial.pipeline, ModelKind::Rerank) {
-                    self.execution.models().reranker(name)?.rerank(PROBE, &[PROBE.to_owned()]).await?;
+                    self.run_context.models().reranker(name)?.rerank(WARM_UP, &[WARM_UP.to_owned()]).await?;
                 }
             }
             Some((Part::Retriever | Part::Qa, _)) => {
@@ -233,7 +233,7 @@ impl RunPipeline {
 
     async fn warm_embedder(&self) -> Result<(), Error> {
         if let Some((_, embedder)) = self.embedder()? {
-            embedder.embed(&[PROBE.to_owned()], InputKind::Query).await?;
+            embedder.embed(&[WARM_UP.to_owned()], InputKind::Query).await?;
         }
         Ok(())
     }
@@ -248,8 +248,8 @@ impl RunPipeline {
         Some(self.trial.id.as_str().into())
     }
 
-    pub(crate) fn execution(&self) -> &RunContext {
-        &self.execution
+    pub(crate) fn run_context(&self) -> &RunContext {
+        &self.run_context
     }
 
     /// Finds at most `at_most` passages for a question, without an answer.
@@ -294,7 +294,7 @@ impl RunPipeline {
     }
 
     /// Whether it writes answers, besides finding passages.
-    pub fn answers(&self) -> bool {
+    pub fn has_generator(&self) -> bool {
         self.trial.pipeline.prompted_generator().is_some()
     }
 
@@ -328,7 +328,7 @@ impl RunPipeline {
     /// # Errors
     /// If it cannot be made.
     pub fn embedder(&self) -> Result<Option<(&str, Embedder)>, Error> {
-        let models = self.execution.models().in_turn(CallTurn::default());
+        let models = self.run_context.models().in_turn(CallTurn::default());
         let named = self.trial.pipeline.embedder.as_deref();
         Ok(named.map(|name| Ok::<_, rag::Error>((name, models.embedder(name)?))).transpose()?)
     }
@@ -341,7 +341,7 @@ impl RunPipeline {
     /// If a model fails.
     pub async fn rerank(&self, question: &str, texts: &[String]) -> Result<Option<Vec<(usize, f32)>>, Error> {
         let pipeline = &self.trial.pipeline;
-        let models = self.execution.models().in_turn(CallTurn::default());
+        let models = self.run_context.models().in_turn(CallTurn::default());
         let Some(reranker) = pipeline.reranker.with_limit(texts.len()) else {
             let Some((_, embedder)) = self.embedder()? else { return Ok(None) };
             let query = embedder.embed(&[question.to_owned()], InputKind::Query).await?;
@@ -396,11 +396,11 @@ impl RunPipeline {
 
     /// Opens what is searched and makes the stages, once.
     async fn build_pipeline(&self) -> Result<Pipeline, Error> {
-        let Self { execution, trial, inputs, outputs, .. } = self;
-        let models = execution.models().in_turn(CallTurn::default());
+        let Self { run_context, trial, inputs, outputs, .. } = self;
+        let models = run_context.models().in_turn(CallTurn::default());
         match &self.part {
             None | Some((Part::VectorStore, _)) => {
-                let (corpus, _) = open_corpus(execution, outputs, inputs).await?;
+                let (corpus, _) = open_corpus(run_context, outputs, inputs).await?;
                 Ok(Pipeline::new(&trial.pipeline, corpus, &models)?)
             }
             Some((Part::Retriever, others)) => {

@@ -237,7 +237,7 @@ impl From<RecordedFormats> for ArtifactFormats {
 
 /// The inputs of the retrieval behind a trial's passages, without the golden questions.
 fn search_inputs(tasks: &TrialTasks) -> CorpusInputs {
-    CorpusInputs { queries: None, ..tasks.corpus.clone() }
+    CorpusInputs { question_vectors: None, ..tasks.corpus.clone() }
 }
 
 impl RunRecord {
@@ -433,7 +433,7 @@ pub async fn chosen_record(session: &Session, run: Option<&str>) -> Result<RunRe
 
 /// Warns if another experiment file has the same name, so that the next run of this session
 /// replaces that file's run as the last one.
-pub async fn other_file(session: &Session) -> Option<String> {
+pub async fn same_name_warning(session: &Session) -> Option<String> {
     let run = session.workspace().last_here(&session.experiment.name)?;
     let theirs = RunProvenance::read(&session.workspace().run_folder(&run)).ok()??.file?;
     let ours = file_of(session)?;

@@ -58,9 +58,9 @@ impl<'a> Run<'a> {
     /// Runs to the end.
     pub(crate) async fn finish(mut self) -> Result<Results, Error> {
         let results = self.run().await;
-        let (execution, progress) = (&self.prepared.execution, &self.session.setup().control.progress);
-        let results = settle(execution.models().client(), progress, results).await;
-        if let Some(lost) = execution.lost_events() {
+        let (run_context, progress) = (&self.prepared.run_context, &self.session.setup().control.progress);
+        let results = settle(run_context.models().client(), progress, results).await;
+        if let Some(lost) = run_context.lost_events() {
             progress.warn(lost);
         }
         // A finished run's list of artifacts now protects them instead of the claim.
@@ -77,7 +77,7 @@ impl<'a> Run<'a> {
         if let Err(error) = &searched
             && !matches!(error, Error::Interrupted)
         {
-            prepared.execution.log("run_failed", json!({ "error": error_chain(error) }));
+            prepared.run_context.log("run_failed", json!({ "error": error_chain(error) }));
         }
         let (outcome, results) = searched?;
         let found = serde_json::to_vec(&results).map_err(Error::table)?;
@@ -95,7 +95,7 @@ impl<'a> Run<'a> {
     /// Executes a part of the run and collects its results.
     async fn execute_and_gather(&mut self, part: RunPart<'_>) -> Result<(PlanOutcome, Results), Error> {
         let Self { session, prepared, .. } = *self;
-        let mut healing = Healing::new(session, &prepared.execution, part.plan);
+        let mut healing = Healing::new(session, &prepared.run_context, part.plan);
         loop {
             let outcome = healing.execute(&mut self.claimed).await?;
             measure(session, prepared, part, &outcome).await;
@@ -140,7 +140,7 @@ impl<'a> Run<'a> {
         workspace.write_run_file(&prepared.run, RunFileName::Artifacts, bytes).await?;
         let (unsent, reason) = workspace.send_calls().await?;
         if unsent > 0 {
-            prepared.execution.log("journal_unsent", json!({ "entries": unsent, "reason": reason }));
+            prepared.run_context.log("journal_unsent", json!({ "entries": unsent, "reason": reason }));
         }
         workspace.publish(&session.experiment.name, &prepared.run).await
     }
@@ -148,8 +148,8 @@ impl<'a> Run<'a> {
 
 /// Writes into the event log that a run begins, and what it is made from.
 fn log_start(session: &Session, prepared: &PreparedRun) {
-    let execution = &prepared.execution;
-    execution.log(
+    let run_context = &prepared.run_context;
+    run_context.log(
         "run_started",
         json!({
             "run": prepared.run, "trials": prepared.trials.len(), "tasks": prepared.plan.tasks.len(),
@@ -158,26 +158,26 @@ fn log_start(session: &Session, prepared: &PreparedRun) {
     );
     for rejected in &prepared.rejected {
         let reason = error_chain(&rejected.reason);
-        execution.log("document_rejected", json!({ "path": rejected.path, "reason": reason }));
+        run_context.log("document_rejected", json!({ "path": rejected.path, "reason": reason }));
     }
     for unread in &prepared.unread {
-        execution.log("document_unread", json!({ "path": unread.path, "reason": unread.reason }));
+        run_context.log("document_unread", json!({ "path": unread.path, "reason": unread.reason }));
     }
     if let Some(dataset) = &prepared.dataset {
-        execution.log("dataset_read", json!(dataset));
+        run_context.log("dataset_read", json!(dataset));
     }
 }
 
 /// Writes into the event log how a run ended.
 fn log_end(prepared: &PreparedRun, outcome: &PlanOutcome, results: &Results) {
-    let execution = &prepared.execution;
+    let run_context = &prepared.run_context;
     if let Some(budget) = results.budget.as_ref().filter(|budget| budget.reached.is_some()) {
-        execution.log("budget_reached", json!(budget));
+        run_context.log("budget_reached", json!(budget));
     }
     if results.damaged_entries > 0 {
-        execution.log("journal_damaged", json!({ "entries": results.damaged_entries }));
+        run_context.log("journal_damaged", json!({ "entries": results.damaged_entries }));
     }
-    execution.log(
+    run_context.log(
         "run_finished",
         json!({
             "executed": outcome.executed, "reused": outcome.reused, "failed": outcome.failed.len(),

@@ -9,7 +9,7 @@ pub(crate) async fn settle<T>(client: &Client, progress: &Progress, result: Resu
     if let Some(calls) = begun(client) {
         progress.warn(format!("waiting some seconds for {calls}, to keep what is paid; Ctrl-C again ends at once"));
     }
-    let lost = client.settle(|held| progress.warn(waiting(client, held))).await;
+    let lost = client.drain(|held| progress.warn(waiting(client, held))).await;
     if let Some(calls) = begun(client) {
         progress.warn(format!("{calls} did not end in time, and may be paid again"));
     }

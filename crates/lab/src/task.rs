@@ -124,8 +124,8 @@ impl RunContext {
         log: EventLog,
         models: Arc<ModelHandles>,
     ) -> Self {
-        let execution = Self::for_queries(experiment, store, inputs.source, scratch, &run, models);
-        Self { questions: inputs.questions, log: Some(log), ..execution }
+        let run_context = Self::for_queries(experiment, store, inputs.source, scratch, &run, models);
+        Self { questions: inputs.questions, log: Some(log), ..run_context }
     }
 
     /// The same for queries to a finished run: there are no golden questions,
@@ -224,7 +224,7 @@ pub(crate) async fn execute(
 ) -> Result<StoredOutput, Error> {
     let caller = (!task.trials.is_empty()).then(|| trials(&task.trials).into());
     let usage = Mutex::default();
-    let made = run(TaskContext { task, inputs, partial, turn, execution: cx, progress, usage_by_question: &usage });
+    let made = run(TaskContext { task, inputs, partial, turn, run_context: cx, progress, usage_by_question: &usage });
     // An output of partial inputs belongs to this run alone.
     if partial || !task.work.describe().is_exclusive() {
         return on_behalf_of(caller, made).await;
@@ -257,7 +257,7 @@ async fn run_exclusively(
 }
 
 async fn run(context: TaskContext<'_>) -> Result<StoredOutput, Error> {
-    let TaskContext { task, execution: cx, .. } = context;
+    let TaskContext { task, run_context: cx, .. } = context;
     let client = cx.models().client();
     let (made, mut all) = ledger::measure(doer(&task.work).run(&context)).await;
     let made = made.map_err(|error| settlement::cause(client, error))?;

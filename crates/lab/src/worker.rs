@@ -30,7 +30,7 @@ pub struct Worker {
     source: Source,
     models: Arc<ModelHandles>,
     progress: Progress,
-    executions: Mutex<HashMap<(String, String), Arc<RunContext>>>,
+    run_contexts: Mutex<HashMap<(String, String), Arc<RunContext>>>,
 }
 
 impl Worker {
@@ -80,12 +80,12 @@ impl Worker {
         }
         let source = session.corpus_source(&mut mistakes);
         let Some(source) = source.filter(|_| mistakes.is_empty()) else { return Err(Error::Refused(mistakes)) };
-        // Paid answers that could not be sent while the store was away: other
+        // Paid answers that could not be sent because the store could not be reached: other
         // workers would pay for them again. What cannot be sent now stays here.
         let _ = session.workspace().journal().flush().await;
         let models = Arc::new(session.models());
         progress.watch(models.client());
-        Ok(Self { session, source, models, progress, executions: Mutex::default() })
+        Ok(Self { session, source, models, progress, run_contexts: Mutex::default() })
     }
 
     /// Executes a unit: tasks that wait for models run at the same time, tasks that compute one
@@ -95,20 +95,20 @@ impl Worker {
     /// If the unit cannot be read, or its questions are not in the store.
     pub async fn run(&self, unit: &[u8]) -> Result<Vec<u8>, Error> {
         let unit: Unit = serde_json::from_slice(unit).map_err(Error::table)?;
-        let execution = self.execution(&unit).await?;
+        let run_context = self.run_context(&unit).await?;
         let waits = unit.tasks.first().is_some_and(|task| task.task.operator().waits());
         let tasks = if waits {
-            futures::future::join_all(unit.tasks.iter().map(|task| self.task(task, &execution))).await
+            futures::future::join_all(unit.tasks.iter().map(|task| self.task(task, &run_context))).await
         } else {
             let mut replies = Vec::with_capacity(unit.tasks.len());
             for task in &unit.tasks {
-                replies.push(self.task(task, &execution).await);
+                replies.push(self.task(task, &run_context).await);
             }
             replies
         };
         let client = self.models.client();
         // Paid answers are stored before the driver can end the run.
-        client.settle(|_| ()).await;
+        client.drain(|_| ()).await;
         let (spending, budget) = (client.meter().report(), client.budget().report());
         serde_json::to_vec(&UnitReply { tasks, spending, budget, activity: self.activity() }).map_err(Error::table)
     }
@@ -129,26 +129,26 @@ impl Worker {
         }
     }
 
-    async fn task(&self, unit: &UnitTask, execution: &RunContext) -> TaskReply {
+    async fn task(&self, unit: &UnitTask, run_context: &RunContext) -> TaskReply {
         let started = Instant::now();
         let inputs: Outputs = unit.inputs.iter().map(|(id, name)| (*id, name.clone())).collect();
-        let result = task::execute(&unit.task, &inputs, unit.partial, unit.turn, execution, &self.progress).await;
+        let result = task::execute(&unit.task, &inputs, unit.partial, unit.turn, run_context, &self.progress).await;
         TaskReply { result: result.map_err(Into::into), seconds: started.elapsed().as_secs_f64() }
     }
 
     /// The state that the tasks of a run share. It is kept because it holds opened indexes.
-    async fn execution(&self, unit: &Unit) -> Result<Arc<RunContext>, Error> {
+    async fn run_context(&self, unit: &Unit) -> Result<Arc<RunContext>, Error> {
         let key = (unit.run.clone(), unit.questions.clone());
-        let known = |executions: &HashMap<_, Arc<RunContext>>| executions.get(&key).cloned();
-        if let Some(execution) = known(&self.executions.lock().unwrap_or_else(PoisonError::into_inner)) {
-            return Ok(execution);
+        let known = |run_contexts: &HashMap<_, Arc<RunContext>>| run_contexts.get(&key).cloned();
+        if let Some(run_context) = known(&self.run_contexts.lock().unwrap_or_else(PoisonError::into_inner)) {
+            return Ok(run_context);
         }
         let workspace = self.session.workspace();
         let bytes = workspace.store().get(&unit.questions).await?;
         let bytes = bytes.ok_or_else(|| Error::table(format!("{} is not in the store", unit.questions)))?;
         let questions: Vec<Question> = serde_json::from_slice(&bytes).map_err(Error::table)?;
         let log = layout::worker_log(workspace.root(), &unit.run);
-        let execution = Arc::new(RunContext::new(
+        let run_context = Arc::new(RunContext::new(
             self.session.experiment.clone(),
             workspace.store().clone(),
             RunInputs { source: self.source.clone(), questions },
@@ -157,7 +157,7 @@ impl Worker {
             EventLog::open(log)?,
             self.models.clone(),
         ));
-        let mut executions = self.executions.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(executions.entry(key.clone()).or_insert(execution).clone())
+        let mut run_contexts = self.run_contexts.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(run_contexts.entry(key.clone()).or_insert(run_context).clone())
     }
 }

@@ -239,7 +239,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// As [`Pipeline::find`].
-    pub async fn probe(&self, words: &str) -> Result<(), Error> {
+    pub async fn warm_up(&self, words: &str) -> Result<(), Error> {
         let (search, corpus) = self.local_search()?;
         let dense = corpus.indexes.iter().find_map(|index| index.get::<DenseIndex>());
         let vector = dense.filter(|dense| dense.dimensions() > 0).map(|dense| {

@@ -98,7 +98,7 @@ const EXIT_CODES: &str = "Exit codes:
   130  interrupted; the next `run` goes on
 
 Environment:
-  REVERIE_HOME       models and libraries; default: the nearest .reverie above, else the user's cache
+  REVERIE_HOME       models and libraries; default: the nearest .reverie with a folder models, here or above, else the user's cache
   REVERIE_LIBRARIES  more folders with libonnxruntime and libpdfium
   AWS_…              access to s3:// stores, corpora and golden sets: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
                      AWS_SESSION_TOKEN, AWS_REGION, AWS_ENDPOINT_URL; or AWS_PROFILE with static keys

@@ -138,7 +138,7 @@ pub struct ServeArguments {
     /// attempt.
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = parse_seconds)]
     deadline: Duration,
-    /// The longest time until the chat model writes its first word.
+    /// The longest time from when the passages are found to the answer's first word.
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = parse_seconds)]
     first_token: Duration,
     /// How long the service goes on answering after SIGTERM, while `/health/ready` says that it is not ready, so that

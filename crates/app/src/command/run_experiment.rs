@@ -46,7 +46,7 @@ pub async fn run_experiment(
     for line in render::inputs(&prepared).into_iter().chain(session.experiment.remarks()) {
         cx.note(line);
     }
-    if let Some(other) = lab::other_file(&session).await {
+    if let Some(other) = lab::same_name_warning(&session).await {
         cx.note(format_args!("note: {other}"));
     }
     // After Ctrl-C, the trials that are scored are read and shown.

@@ -13,7 +13,7 @@
 //!     return 1.0 if answer.split()[-1] == reference.split()[-1] else 0.0
 //! ```
 //!
-//! The function names what it wants, at least one of: `question`, `answer` (without
+//! The function gets what its parameters name, at least one of: `question`, `answer` (without
 //! citations), `reference`, `passages` (a list of texts, also called `contexts`),
 //! `columns` (a dictionary of the other columns of a row of answers; an experiment has
 //! no rows). Where one of these is missing it is not called, unless the parameter has

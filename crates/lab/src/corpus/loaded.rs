@@ -18,7 +18,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 /// A corpus that was read and parsed.
 pub struct LoadedCorpus {
-    pub(crate) execution: Arc<RunContext>,
+    pub(crate) run_context: Arc<RunContext>,
     pub(crate) plan: Arc<Plan>,
     pub(crate) outputs: Outputs,
     /// Files that gave no document.
@@ -62,7 +62,7 @@ impl LoadedCorpus {
             if !seen.insert(name.clone()) {
                 continue;
             }
-            let bytes = match self.execution.artifact(name).await {
+            let bytes = match self.run_context.artifact(name).await {
                 Ok(bytes) => bytes,
                 // The task can be run again at once, because it reads nothing but files.
                 Err(Error::Store(store::Error::Damaged { .. }) | Error::Table(_)) => self.parse_again(id).await?,
@@ -75,8 +75,8 @@ impl LoadedCorpus {
 
     async fn parse_again(&self, id: TaskId) -> Result<Bytes, Error> {
         let (task, progress) = (&self.plan.tasks[id], Progress::default());
-        let output = execute(task, &Outputs::new(), false, CallTurn::default(), &self.execution, &progress).await?;
-        self.execution.log("artifacts_lost", json!({ "artifacts": [task.artifact()] }));
-        self.execution.artifact(&output.artifact).await
+        let output = execute(task, &Outputs::new(), false, CallTurn::default(), &self.run_context, &progress).await?;
+        self.run_context.log("artifacts_lost", json!({ "artifacts": [task.artifact()] }));
+        self.run_context.artifact(&output.artifact).await
     }
 }

@@ -30,8 +30,8 @@ impl Runner for Local {
     }
 
     async fn run(&self, assignment: Assignment) -> Result<StoredOutput, Error> {
-        let Assignment { inputs, partial, turn, execution, progress, .. } = &assignment;
-        task::execute(assignment.task(), inputs, *partial, *turn, execution, progress).await
+        let Assignment { inputs, partial, turn, run_context, progress, .. } = &assignment;
+        task::execute(assignment.task(), inputs, *partial, *turn, run_context, progress).await
     }
 }
 

@@ -163,12 +163,12 @@ impl Remote {
     }
 
     /// Writes the questions for the workers, once for each execution.
-    async fn questions(&self, execution: &Arc<RunContext>) -> Result<String, Error> {
-        let key = Arc::as_ptr(execution) as usize;
+    async fn questions(&self, run_context: &Arc<RunContext>) -> Result<String, Error> {
+        let key = Arc::as_ptr(run_context) as usize;
         if let Some(name) = self.shared.state().questions.get(&key) {
             return Ok(name.clone());
         }
-        let bytes = serde_json::to_vec(&execution.questions).map_err(Error::table)?;
+        let bytes = serde_json::to_vec(&run_context.questions).map_err(Error::table)?;
         let name = layout::questions(&bytes);
         self.shared.store.put(&name, bytes).await?;
         self.shared.state().questions.insert(key, name.clone());
@@ -178,13 +178,13 @@ impl Remote {
     pub(super) async fn execute(
         &self,
         plan: &Arc<Plan>,
-        execution: &Arc<RunContext>,
+        run_context: &Arc<RunContext>,
         progress: &Progress,
         cancel: &CancellationToken,
     ) -> Result<PlanOutcome, Error> {
         let before = self.losses();
         self.shared.state().progress = Some(progress.clone());
-        let outcome = schedule::execute(Arc::new(self.clone()), plan, execution, progress, cancel).await;
+        let outcome = schedule::execute(Arc::new(self.clone()), plan, run_context, progress, cancel).await;
         {
             let mut state = self.shared.state();
             // The keys are addresses in memory, which a later execution may reuse.
@@ -194,7 +194,7 @@ impl Remote {
         self.shared.stop_growing().await;
         let (repeated, deaths) = self.losses();
         if (repeated, deaths) != before {
-            execution
+            run_context
                 .log("workers_lost", json!({ "workers": deaths - before.1, "tasks_repeated": repeated - before.0 }));
         }
         if matches!(outcome, Err(Error::Interrupted)) {
@@ -221,7 +221,7 @@ impl Runner for Remote {
     }
 
     async fn run(&self, assignment: Assignment) -> Result<StoredOutput, Error> {
-        let questions = self.questions(&assignment.execution).await?;
+        let questions = self.questions(&assignment.run_context).await?;
         let (done, reply) = oneshot::channel();
         let operator = assignment.task().operator();
         let queued = QueuedTask { assignment, questions, deaths: 0, done };

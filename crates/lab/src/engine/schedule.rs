@@ -47,7 +47,7 @@ pub(crate) struct Assignment {
     pub(crate) partial: bool,
     /// The place of its model calls in the queue.
     pub(crate) turn: CallTurn,
-    pub(crate) execution: Arc<RunContext>,
+    pub(crate) run_context: Arc<RunContext>,
     pub(crate) progress: Progress,
 }
 
@@ -98,16 +98,16 @@ fn next(runner: &dyn Runner, ready: &mut Ready, active: &HashMap<Operator, usize
 pub(super) async fn execute(
     runner: Arc<dyn Runner>,
     plan: &Arc<Plan>,
-    execution: &Arc<RunContext>,
+    run_context: &Arc<RunContext>,
     progress: &Progress,
     cancel: &CancellationToken,
 ) -> Result<PlanOutcome, Error> {
-    let stored = stored_tasks(plan, &execution.store).await?;
-    let damaged = damaged_tasks(plan, &stored, &execution.store).await?;
+    let stored = stored_tasks(plan, &run_context.store).await?;
+    let damaged = damaged_tasks(plan, &stored, &run_context.store).await?;
     let (to_run, reused) = tasks_to_run(plan, &stored, &damaged);
     progress.begin(plan, &to_run, &reused);
-    progress.watch(execution.models().client());
-    execution.log("tasks_reused", json!({ "count": reused.len(), "to_run": to_run.len() }));
+    progress.watch(run_context.models().client());
+    run_context.log("tasks_reused", json!({ "count": reused.len(), "to_run": to_run.len() }));
 
     let mut outcome = PlanOutcome { reused: reused.len(), ..PlanOutcome::default() };
     outcome.outputs.extend(reused.iter().map(|&id| (id, plan.tasks[id].artifact())));
@@ -132,7 +132,7 @@ pub(super) async fn execute(
     let mut active: HashMap<Operator, usize> = HashMap::new();
     let mut partial: HashSet<TaskId> = HashSet::new();
     let mut set: JoinSet<(TaskId, Result<StoredOutput, Error>)> = JoinSet::new();
-    let mut gone = Box::pin(gone(&execution.store));
+    let mut gone = Box::pin(gone(&run_context.store));
     // The error that ends all work. Tasks that have begun are awaited, because their calls are
     // paid.
     let mut end: Option<Error> = None;
@@ -149,9 +149,9 @@ pub(super) async fn execute(
                 needed.iter().filter_map(|input| Some((*input, outcome.outputs.get(input)?.clone()))).collect();
             let is_partial = needed.iter().any(|input| partial.contains(input));
             let turn = turns.of(id);
-            let (execution, progress) = (execution.clone(), progress.clone());
+            let (run_context, progress) = (run_context.clone(), progress.clone());
             let assignment =
-                Assignment { plan: plan.clone(), id, inputs, partial: is_partial, turn, execution, progress };
+                Assignment { plan: plan.clone(), id, inputs, partial: is_partial, turn, run_context, progress };
             let runner = runner.clone();
             set.spawn(async move { (id, run(&*runner, assignment).await) });
         }
@@ -168,7 +168,7 @@ pub(super) async fn execute(
                 // so all tasks must be dropped first.
                 let gone = async { while set.join_next().await.is_some() {} };
                 let _ = tokio::time::timeout(ABORT_WAIT, gone).await;
-                return Err(interrupted(execution, &outcome));
+                return Err(interrupted(run_context, &outcome));
             }
         };
         let Some(joined) = joined else { break };
@@ -219,7 +219,7 @@ pub(super) async fn execute(
                 if let Error::Store(full) = &error
                     && let Some(full) = full.clone_if_full()
                 {
-                    execution.models().client().stop(full);
+                    run_context.models().client().stop(full);
                 }
                 end.get_or_insert(error);
             }
@@ -232,13 +232,13 @@ pub(super) async fn execute(
     // With nothing in flight, the end of the work and the cancellation come at once.
     let is_whole = outcome.outputs.len() + outcome.failed.len() == to_run.len() + reused.len();
     if end.is_none() && !is_whole && cancel.is_cancelled() {
-        return Err(interrupted(execution, &outcome));
+        return Err(interrupted(run_context, &outcome));
     }
     end.map_or(Ok(outcome), Err)
 }
 
-fn interrupted(execution: &RunContext, outcome: &PlanOutcome) -> Error {
-    execution.log("run_interrupted", json!({ "executed": outcome.executed }));
+fn interrupted(run_context: &RunContext, outcome: &PlanOutcome) -> Error {
+    run_context.log("run_interrupted", json!({ "executed": outcome.executed }));
     Error::Interrupted
 }
 
@@ -272,18 +272,18 @@ fn fail(
 }
 
 async fn run(runner: &dyn Runner, assignment: Assignment) -> Result<StoredOutput, Error> {
-    let (plan, execution) = (assignment.plan.clone(), assignment.execution.clone());
+    let (plan, run_context) = (assignment.plan.clone(), assignment.run_context.clone());
     let task = &plan.tasks[assignment.id];
     let started = Instant::now();
-    let component = execution.components().name(&task.work);
+    let component = run_context.components().name(&task.work);
     let fields =
         || json!({ "task": task.key, "operator": task.operator(), "label": task.label, "component": component });
-    execution.log("task_started", fields());
+    run_context.log("task_started", fields());
     let result = runner.run(assignment).await;
     let mut fields = fields();
     fields["seconds"] = json!(started.elapsed().as_secs_f64());
     match &result {
-        Ok(output) if output.shared => execution.log("task_shared", fields),
+        Ok(output) if output.shared => run_context.log("task_shared", fields),
         // A partial output is not finished: the next run tries again.
         Ok(output) => {
             fields["rows"] = json!(output.rows);
@@ -295,11 +295,11 @@ async fn run(runner: &dyn Runner, assignment: Assignment) -> Result<StoredOutput
                 fields["bytes"] = json!(output.bytes);
             }
             fields["function_errors"] = json!(output.function_errors);
-            execution.log(if output.partial { "task_partial" } else { "task_finished" }, fields);
+            run_context.log(if output.partial { "task_partial" } else { "task_finished" }, fields);
         }
         Err(error) => {
             fields["error"] = json!(error_chain(error));
-            execution.log("task_failed", fields);
+            run_context.log("task_failed", fields);
         }
     }
     result

@@ -15,7 +15,7 @@ pub(super) type EnrichedCache = HashMap<Vec<TaskId>, Option<NotEnriched>>;
 /// The chunks of a trial that were not enriched; none if all were. Tables that are no longer in the
 /// store are skipped.
 pub(super) async fn of_trial(
-    execution: &RunContext,
+    run_context: &RunContext,
     plan: &Plan,
     outputs: &Outputs,
     tasks: &[TaskId],
@@ -27,7 +27,7 @@ pub(super) async fn of_trial(
     let (mut total, mut reasons) = (0, BTreeMap::<String, usize>::new());
     for &id in tasks {
         let name = outputs.get(&id).cloned().unwrap_or_else(|| plan.tasks[id].artifact());
-        let Some(bytes) = execution.store.get(&name).await? else { continue };
+        let Some(bytes) = run_context.store.get(&name).await? else { continue };
         for row in artifact::decode::<EnrichedRow>(bytes)? {
             total += 1;
             row.fallback.into_iter().for_each(|reason| *reasons.entry(reason).or_default() += 1);
@@ -58,7 +58,7 @@ mod tests {
             };
             let rows: Vec<EnrichedRow> = (0..).zip(reasons.iter()).map(row).collect();
             let name = format!("artifacts/aa/{id}.parquet");
-            fixture.prepared.execution.store.replace(&name, artifact::encode(&rows).unwrap()).await.unwrap();
+            fixture.prepared.run_context.store.replace(&name, artifact::encode(&rows).unwrap()).await.unwrap();
             outputs.insert(id, name);
         }
         (fixture, outputs)
@@ -67,8 +67,8 @@ mod tests {
     async fn found(tables_of: &[&[Option<&str>]], tasks: &[TaskId]) -> Option<(usize, usize, String)> {
         let (fixture, outputs) = tables(tables_of).await;
         let mut known = EnrichedCache::new();
-        let execution = &fixture.prepared.execution;
-        let found = of_trial(execution, &fixture.plan, &outputs, tasks, &mut known).await.unwrap();
+        let run_context = &fixture.prepared.run_context;
+        let found = of_trial(run_context, &fixture.plan, &outputs, tasks, &mut known).await.unwrap();
         assert_eq!(known[tasks], found, "it is kept for the next trial");
         found.map(|found| (found.chunks, found.total, found.reason))
     }
@@ -93,11 +93,12 @@ mod tests {
     async fn tables_that_are_no_longer_in_the_store_are_skipped() {
         let (fixture, mut outputs) = tables(&[&[Some("empty")], &[Some("late"), None]]).await;
         outputs.insert(1, "artifacts/aa/gone.parquet".to_owned());
-        let execution = &fixture.prepared.execution;
-        let found = of_trial(execution, &fixture.plan, &outputs, &[0, 1], &mut EnrichedCache::new()).await.unwrap();
+        let run_context = &fixture.prepared.run_context;
+        let found = of_trial(run_context, &fixture.plan, &outputs, &[0, 1], &mut EnrichedCache::new()).await.unwrap();
         assert_eq!(found, Some(NotEnriched { chunks: 1, total: 1, reason: "empty".to_owned() }));
         // Without an output of this run the task's own name is looked for.
-        let found = of_trial(execution, &fixture.plan, &Outputs::new(), &[0], &mut EnrichedCache::new()).await.unwrap();
+        let found =
+            of_trial(run_context, &fixture.plan, &Outputs::new(), &[0], &mut EnrichedCache::new()).await.unwrap();
         assert_eq!(found, None);
     }
 
@@ -106,7 +107,7 @@ mod tests {
         let (fixture, outputs) = tables(&[&[Some("empty")]]).await;
         let kept = Some(NotEnriched { chunks: 7, total: 9, reason: "known".to_owned() });
         let mut known = EnrichedCache::from([(vec![0], kept.clone())]);
-        let execution = &fixture.prepared.execution;
-        assert_eq!(of_trial(execution, &fixture.plan, &outputs, &[0], &mut known).await.unwrap(), kept);
+        let run_context = &fixture.prepared.run_context;
+        assert_eq!(of_trial(run_context, &fixture.plan, &outputs, &[0], &mut known).await.unwrap(), kept);
     }
 }

@@ -68,7 +68,7 @@ pub(crate) async fn measure(session: &Session, prepared: &PreparedRun, part: Run
     for (trial, tasks, name) in retrievals {
         if let Err(error) = measure_one(prepared, part.plan, outcome, trial, tasks, name, seconds).await {
             let fields = json!({ "trial": trial.id, "reason": crate::error_chain(&error) });
-            prepared.execution.log("latency_not_measured", fields);
+            prepared.run_context.log("latency_not_measured", fields);
         }
     }
 }
@@ -88,23 +88,23 @@ async fn measure_one(
     name: &str,
     seconds_for_all: f64,
 ) -> Result<(), Error> {
-    let execution = &prepared.execution;
+    let run_context = &prepared.run_context;
     let kept = layout::latency(name);
-    if execution.store.exists(&kept).await? {
+    if run_context.store.exists(&kept).await? {
         return Ok(());
     }
-    let inputs = CorpusInputs { queries: None, ..tasks.corpus.clone() };
+    let inputs = CorpusInputs { question_vectors: None, ..tasks.corpus.clone() };
     let mut outputs = Outputs::new();
     for id in inputs.all() {
         let artifact = outcome.outputs.get(&id).cloned().unwrap_or_else(|| plan.tasks[id].artifact());
         // An input may be removed from the store although its results are there.
-        if !execution.store.exists(&artifact).await? {
+        if !run_context.store.exists(&artifact).await? {
             return Ok(());
         }
         outputs.insert(id, artifact);
     }
-    let (corpus, _) = open_corpus(execution, &outputs, &inputs).await?;
-    let models = execution.models().in_turn(CallTurn::default());
+    let (corpus, _) = open_corpus(run_context, &outputs, &inputs).await?;
+    let models = run_context.models().in_turn(CallTurn::default());
     let config = PipelineConfig { prompt: None, generator: None, ..trial.pipeline.clone() };
     let pipeline = Pipeline::new(&config, corpus, &models)?;
     let mut measured = MeasuredLatency::default();
@@ -115,7 +115,7 @@ async fn measure_one(
     };
     let work = async {
         for _ in 0..PROBES {
-            pipeline.probe("ready").await?;
+            pipeline.warm_up("ready").await?;
         }
         // Loads what is loaded with the first question.
         if let Some(first) = sample.first() {
@@ -133,7 +133,7 @@ async fn measure_one(
         Ok::<_, Error>(())
     };
     ledger::replay(work).await?;
-    execution.store.replace(&kept, serde_json::to_vec(&measured).map_err(Error::table)?).await?;
+    run_context.store.replace(&kept, serde_json::to_vec(&measured).map_err(Error::table)?).await?;
     Ok(())
 }
 
@@ -152,7 +152,7 @@ pub(super) async fn of_trial(
     questions: &[QuestionResult],
     price: &TrialPrice,
 ) -> Result<Vec<f64>, Error> {
-    let store = &prepared.execution.store;
+    let store = &prepared.run_context.store;
     let kept = match outcome.outputs.get(&tasks.passages) {
         Some(name) => store.get(&layout::latency(name)).await?,
         None => None,
@@ -215,7 +215,7 @@ mod tests {
             let tasks = fixture.plan.trials[0].clone();
             let passages = fixture.plan.tasks[tasks.passages].artifact();
             fixture.outcome.outputs.insert(tasks.passages, passages.clone());
-            let store = &fixture.prepared.execution.store;
+            let store = &fixture.prepared.run_context.store;
             if !measured.is_empty() {
                 let seconds = measured.iter().map(|(id, seconds)| ((*id).to_owned(), *seconds)).collect();
                 let bytes = serde_json::to_vec(&MeasuredLatency { seconds }).unwrap();
@@ -276,7 +276,7 @@ mod tests {
         let retrieves = TrialTasks { answers: Vec::new(), ..tasks };
         let price = fixture.price().await;
         for bytes in ["{}", "cut o", ""] {
-            fixture.prepared.execution.store.replace(&layout::latency(&passages), bytes).await.unwrap();
+            fixture.prepared.run_context.store.replace(&layout::latency(&passages), bytes).await.unwrap();
             let found = of_trial(&fixture.prepared, &retrieves, &fixture.outcome, &[], &price).await.unwrap();
             assert!(found.is_empty(), "{bytes}: {found:?}");
         }

@@ -32,7 +32,7 @@ pub(super) struct TrialPrice {
 /// Reads what all tasks of a plan used.
 pub(super) async fn load(prepared: &PreparedRun, plan: &Plan, outcome: &PlanOutcome) -> Result<(), Error> {
     let paid = plan.tasks.iter().enumerate().filter(|(_, task)| counts(task));
-    load_usage(&prepared.execution, paid.map(|(id, task)| artifact(outcome, id, task))).await
+    load_usage(&prepared.run_context, paid.map(|(id, task)| artifact(outcome, id, task))).await
 }
 
 /// Whether the calls of a task are part of a trial's price.
@@ -52,8 +52,8 @@ pub(super) async fn of_trial(
     trial: &Trial,
     index: usize,
 ) -> Result<TrialPrice, Error> {
-    let execution = &prepared.execution;
-    let prices = prices(execution, prepared, trial);
+    let run_context = &prepared.run_context;
+    let prices = prices(run_context, prepared, trial);
     let mut usage = TrialUsage::default();
     let mut unknown: BTreeMap<_, Purpose> = BTreeMap::new();
     let mut search_seconds: BTreeMap<String, f64> = BTreeMap::new();
@@ -65,7 +65,7 @@ pub(super) async fn of_trial(
             continue;
         }
         let (operator, purpose) = (task.operator(), Purpose::of(task.operator()));
-        let used = match usage_of(execution, &artifact(outcome, id, task)).await? {
+        let used = match usage_of(run_context, &artifact(outcome, id, task)).await? {
             Some(used) => used,
             None if outcome.failed.contains_key(&id) => continue,
             None => match of_answers(prepared, trial, outcome, id, &task.work).await? {
@@ -97,7 +97,7 @@ pub(super) async fn of_trial(
     usage.index = at_present_prices(&usage.index, &prices);
     usage.unknown = unknown.keys().map(|operator| operator.name().to_owned()).collect();
     usage.unpriced = unpriced(&usage, &prices, prepared, trial);
-    let is_known = |purpose| !unknown.values().any(|other| *other == purpose) || is_free(execution, trial);
+    let is_known = |purpose| !unknown.values().any(|other| *other == purpose) || is_free(run_context, trial);
     let per_question = tokens.values().map(|&(sum, asked)| sum as f64 / asked.max(1) as f64).sum::<f64>();
     Ok(TrialPrice {
         tokens_per_question: (!prepared.questions.is_empty()).then_some(per_question + 0.0),
@@ -130,7 +130,7 @@ async fn of_answers(
     let (Work::Generate(_), Some(_)) = (work, outcome.outputs.get(&id)) else { return Ok(None) };
     let model = trial.pipeline.generator.as_ref().and_then(rag::generate::GeneratorConfig::model);
     let Some(identity) = model.and_then(|model| prepared.sources.identities.get(model)) else { return Ok(None) };
-    let answers = answers_by_question(&prepared.execution, &outcome.outputs, &[id]).await?;
+    let answers = answers_by_question(&prepared.run_context, &outcome.outputs, &[id]).await?;
     let mut used = TaskUsage::default();
     for (_, answer) in answers {
         let Ok(answer) = answer else { continue };
@@ -149,12 +149,12 @@ async fn of_answers(
 
 /// The prices of the experiment's models, by their ids in ledgers. Where several models share an id,
 /// the price is that of the model that the trial asks.
-fn prices(execution: &RunContext, prepared: &PreparedRun, trial: &Trial) -> BTreeMap<String, (f64, f64)> {
+fn prices(run_context: &RunContext, prepared: &PreparedRun, trial: &Trial) -> BTreeMap<String, (f64, f64)> {
     let own: BTreeSet<&str> = trial.models().collect();
     let (own, others): (Vec<_>, Vec<_>) =
         prepared.sources.identities.iter().partition(|(name, _)| own.contains(name.as_str()));
     let price = |(name, identity): (&String, &models::Identity)| {
-        let config = execution.experiment.models.get(name)?;
+        let config = run_context.experiment.models.get(name)?;
         Some((ledger::ledger_id(identity), config.prices()?))
     };
     others.into_iter().chain(own).filter_map(price).collect()
@@ -162,8 +162,8 @@ fn prices(execution: &RunContext, prepared: &PreparedRun, trial: &Trial) -> BTre
 
 /// Whether no call of a trial costs money, so that its cost is 0 even if its
 /// calls are unknown.
-fn is_free(execution: &RunContext, trial: &Trial) -> bool {
-    trial.models().all(|name| execution.experiment.models.get(name).and_then(ModelConfig::prices) == Some((0.0, 0.0)))
+fn is_free(run_context: &RunContext, trial: &Trial) -> bool {
+    trial.models().all(|name| run_context.experiment.models.get(name).and_then(ModelConfig::prices) == Some((0.0, 0.0)))
 }
 
 /// The names of the models that a trial called and that have no price.

@@ -24,7 +24,7 @@ fn failure(stage: &str) -> Failure {
 /// Keeps a table as the output of a task.
 async fn keep<T: ArtifactTable>(fixture: &mut Fixture, id: TaskId, rows: &[T]) {
     let name = fixture.plan.tasks[id].artifact();
-    fixture.prepared.execution.store.replace(&name, artifact::encode(rows).unwrap()).await.unwrap();
+    fixture.prepared.run_context.store.replace(&name, artifact::encode(rows).unwrap()).await.unwrap();
     fixture.outcome.outputs.insert(id, name);
 }
 
@@ -92,7 +92,7 @@ async fn gathered(fixture: &Fixture) -> TrialResult {
     let prepared = &fixture.prepared;
     price::load(prepared, &fixture.plan, &fixture.outcome).await.unwrap();
     let part = RunPart { trials: &prepared.trials, plan: &prepared.plan };
-    let metrics = metrics(&prepared.execution.experiment);
+    let metrics = metrics(&prepared.run_context.experiment);
     let mut known = enriched::EnrichedCache::new();
     gather_trial(prepared, part, &fixture.outcome, 0, &metrics, &mut known).await.unwrap()
 }

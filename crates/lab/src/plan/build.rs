@@ -169,7 +169,7 @@ impl Plan {
             .into_iter()
             .filter_map(|kind| Some((kind, vec![self.index(inputs, trial, kind, texts, &label)?])))
             .collect();
-        let queries = self.embed_questions(inputs, trial, standalone);
+        let question_vectors = self.embed_questions(inputs, trial, standalone);
         for (kind, model) in in_shards.into_iter().zip(embedder) {
             // Each shard is a file of the index. No task joins them, so a killed run keeps those that
             // are done.
@@ -179,7 +179,7 @@ impl Plan {
             };
             indexes.insert(kind, texts.shards().map(embed).collect());
         }
-        (CorpusInputs { chunks, indexes, queries }, enriched.unwrap_or_default())
+        (CorpusInputs { chunks, indexes, question_vectors }, enriched.unwrap_or_default())
     }
 
     /// Plans an index that has one file; none if it needs an embedder and there is none.
@@ -277,7 +277,7 @@ impl Plan {
             .map(|queries| QueryTasks { queries, vectors: self.embed_written(inputs, trial, queries, compares) });
         let mut corpus = corpus.clone();
         corpus.indexes.retain(|kind, _| indexes.contains(kind));
-        corpus.queries = corpus.queries.filter(|_| compares && written.is_none());
+        corpus.question_vectors = corpus.question_vectors.filter(|_| compares && written.is_none());
         let work = work::RetrieveWork {
             chunker: pipeline.chunker.clone(),
             embedder: trial.embedder_of(&retriever).or_else(|| trial.embedder_of(&pipeline.chunker)),

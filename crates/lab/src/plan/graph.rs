@@ -24,7 +24,8 @@ pub struct CorpusInputs {
     #[serde(flatten, with = "index_files")]
     pub indexes: BTreeMap<IndexKind, Vec<TaskId>>,
     /// The questions' vectors.
-    pub queries: Option<TaskId>,
+    #[serde(rename = "queries")]
+    pub question_vectors: Option<TaskId>,
 }
 
 impl CorpusInputs {
@@ -37,7 +38,7 @@ impl CorpusInputs {
             let indexes = indexes.iter().filter(move |(kind, _)| kind.compares_tokens() == in_shards);
             indexes.flat_map(|(_, files)| files.iter().copied())
         };
-        self.chunks.iter().copied().chain(files(false)).chain(self.queries).chain(files(true)).collect()
+        self.chunks.iter().copied().chain(files(false)).chain(self.question_vectors).chain(files(true)).collect()
     }
 }
 

@@ -296,7 +296,7 @@ fn records_of_earlier_versions_say_where_indexes_are_and_are_written_as_then() {
     for (name, value) in serde_json::from_str::<serde_json::Map<_, _>>(written).unwrap() {
         assert_eq!(again[&name], value, "{name}");
     }
-    let inputs = CorpusInputs { queries: Some(2), ..inputs };
+    let inputs = CorpusInputs { question_vectors: Some(2), ..inputs };
     assert_eq!(inputs.all(), [0, 1, 3, 2, 4, 5], "this order is part of keys");
     let both = [(IndexKind::Dense, vec![3]), (IndexKind::Bm25, vec![6]), (IndexKind::Tokens, vec![4, 5])].into();
     let inputs = CorpusInputs { indexes: both, ..inputs };

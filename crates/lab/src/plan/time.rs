@@ -4,7 +4,7 @@
 use super::{
     Plan,
     graph::TaskId,
-    work::{Work, WorkLabel},
+    work::{TimedComponent, Work},
 };
 use crate::{operator::Operator, spec::Experiment};
 use serde::Serialize;
@@ -60,7 +60,7 @@ impl Components {
 
     /// The name under which the event log keeps the time of a task.
     pub(crate) fn name(&self, work: &Work) -> String {
-        let WorkLabel { words, settings, models, uses_judges } = work.describe().label();
+        let TimedComponent { words, settings, models, uses_judges } = work.describe().timed_component();
         let evaluate = self.evaluate.iter().filter(|_| uses_judges).map(String::as_str);
         let models: Vec<_> = models.into_iter().chain(evaluate).map(|model| self.models.get(model)).collect();
         let digest = KeyBuilder::new("component").field("settings", &settings);
@@ -134,7 +134,10 @@ pub(crate) fn estimate_time(
             bytes: text_bytes as f64 / shards as f64,
         };
         let name = (task.operator(), components.name(&task.work));
-        left.entry(name).or_insert_with(|| (task.work.describe().label().words, WorkAmount::default())).1.add(amount);
+        left.entry(name)
+            .or_insert_with(|| (task.work.describe().timed_component().words, WorkAmount::default()))
+            .1
+            .add(amount);
     }
     let components: Vec<ComponentTime> = left
         .into_iter()

@@ -108,7 +108,7 @@ impl RunPipeline {
     }
 
     fn models(&self) -> crate::task::TurnModels<'_> {
-        self.execution().models().in_turn(CallTurn::default())
+        self.run_context().models().in_turn(CallTurn::default())
     }
 }
 

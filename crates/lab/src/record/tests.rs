@@ -142,7 +142,7 @@ fn searched() -> RunRecord {
         let inputs = |index: TaskId| CorpusInputs {
             chunks: vec![0, 1],
             indexes: BTreeMap::from([(IndexKind::Bm25, vec![index])]),
-            queries: None,
+            question_vectors: None,
         };
         let trials = results.trials.iter().zip([2, 3]);
         frozen.trials =
@@ -253,18 +253,18 @@ async fn the_file_of_an_experiment_is_told_from_the_folder_of_its_store() {
 async fn another_file_of_the_same_name_is_warned_of_before_its_run_is_no_longer_the_last() {
     let folder = tempfile::tempdir().unwrap();
     let ours = session(folder.path(), &text(SPACE, METRICS));
-    assert_eq!(other_file(&ours).await, None, "no run yet");
+    assert_eq!(same_name_warning(&ours).await, None, "no run yet");
     finish(&ours, &zoo("zoo-1", 1_000), &frozen(&ours)).await;
-    assert_eq!(other_file(&ours).await, None, "it is the same file");
+    assert_eq!(same_name_warning(&ours).await, None, "it is the same file");
     let theirs = RunProvenance { file: Some("other.toml".to_owned()), ..frozen(&ours) };
     finish(&ours, &zoo("zoo-2", 2_000), &theirs).await;
     assert_eq!(
-        other_file(&ours).await.unwrap(),
+        same_name_warning(&ours).await.unwrap(),
         "other.toml has the same `name` (zoo): its run zoo-2 is no longer the last one after this; `--run zoo-2` still \
          shows it, and another `name` keeps them apart"
     );
     finish(&ours, &zoo("zoo-3", 3_000), &RunProvenance { file: None, ..frozen(&ours) }).await;
-    assert_eq!(other_file(&ours).await, None, "a program made it");
+    assert_eq!(same_name_warning(&ours).await, None, "a program made it");
 }
 
 #[tokio::test]

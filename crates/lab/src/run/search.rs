@@ -90,7 +90,7 @@ pub(super) async fn search(run: &mut Run<'_>) -> Result<(PlanOutcome, Results), 
             seen[trial] = scores.contributions(trial, &order[..asked[trial]], &weights.by_metric);
         }
         let known = prepared.trials.iter().zip(&seen).map(|(trial, seen)| (trial.id.as_str(), seen.as_slice()));
-        steps.log(&prepared.execution, stepped().flat_map(|trial| scores.means(trial)), known);
+        steps.log(&prepared.run_context, stepped().flat_map(|trial| scores.means(trial)), known);
         is_over = BudgetResult::of(session.budget()).and_then(|budget| budget.partial()).is_none();
         if !is_over {
             break;
@@ -153,8 +153,10 @@ async fn step(
     let Run { session, prepared, .. } = *run;
     let (trials, plan) = plan_questions(session, prepared, questions);
     let (strategy, answers) = (session.experiment.search.name(), asked.iter().sum::<usize>());
-    prepared.execution.log("search_step", json!({ "strategy": strategy, "trials": trials.len(), "answers": answers }));
-    let mut healing = Healing::new(session, &prepared.execution, &plan);
+    prepared
+        .run_context
+        .log("search_step", json!({ "strategy": strategy, "trials": trials.len(), "answers": answers }));
+    let mut healing = Healing::new(session, &prepared.run_context, &plan);
     loop {
         let outcome = healing.execute(&mut run.claimed).await?;
         let read = async {

@@ -56,7 +56,7 @@ pub(super) fn jsonl(bytes: Vec<u8>) -> Result<Vec<u8>, TableRowsError> {
     let reader = ParquetRecordBatchReaderBuilder::try_new(Bytes::from(bytes))?.build()?;
     let mut lines = Vec::new();
     for batch in reader {
-        for row in records(&batch?)? {
+        for row in rows_of_batch(&batch?)? {
             lines.extend(Value::Object(row).to_string().into_bytes());
             lines.push(b'\n');
         }
@@ -69,7 +69,7 @@ pub(super) fn jsonl(bytes: Vec<u8>) -> Result<Vec<u8>, TableRowsError> {
 /// # Errors
 /// If a column holds something else than texts, numbers, truth values, and
 /// lists and structures of these.
-pub fn records(batch: &RecordBatch) -> Result<Vec<Map<String, Value>>, TableRowsError> {
+pub fn rows_of_batch(batch: &RecordBatch) -> Result<Vec<Map<String, Value>>, TableRowsError> {
     let schema = batch.schema();
     let mut rows: Vec<Map<String, Value>> = vec![Map::new(); batch.num_rows()];
     for (field, column) in schema.fields().iter().zip(batch.columns()) {

@@ -39,7 +39,7 @@ pub(crate) async fn open_corpus(
         let Some(cache) = cx.indexes.0.get(&kind) else { continue };
         indexes.push(cache.get(names.clone(), || open_index(cx, kind, names)).await?);
     }
-    let queries = decode_matrix(cx, inputs, corpus.queries.filter(|id| inputs.contains_key(id))).await?;
+    let queries = decode_matrix(cx, inputs, corpus.question_vectors.filter(|id| inputs.contains_key(id))).await?;
     Ok((OpenCorpus { table, indexes }, queries))
 }
 

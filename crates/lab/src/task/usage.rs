@@ -67,7 +67,7 @@ mod tests {
     use crate::{spec::Experiment, task::fixture};
     use models::ModelUsage;
 
-    fn execution(folder: &std::path::Path) -> RunContext {
+    fn run_context(folder: &std::path::Path) -> RunContext {
         let text = "name = \"x\"\n[corpus]\nsource = \"d\"\n[space]\nchunker = \"sentence\"\nretriever = \"bm25\"\n";
         fixture::run_context(folder, Experiment::parse(text, ".").unwrap(), Vec::new())
     }
@@ -82,10 +82,10 @@ mod tests {
     async fn what_calls_used_is_known_to_later_runs_under_the_name_of_their_output() {
         let folder = tempfile::tempdir().unwrap();
         let (whole, partial) = ("artifacts/ab/x.parquet", "partial/run/7-artifacts-ab-x.parquet");
-        let cx = execution(folder.path());
+        let cx = run_context(folder.path());
         keep(&cx, whole, usage(1)).await.unwrap();
         keep(&cx, partial, usage(2)).await.unwrap();
-        for cx in [cx, execution(folder.path())] {
+        for cx in [cx, run_context(folder.path())] {
             load_usage(&cx, [whole, partial].map(str::to_owned).into_iter()).await.unwrap();
             assert_eq!(usage_of(&cx, whole).await.unwrap().as_deref(), Some(&usage(1)));
             assert_eq!(usage_of(&cx, partial).await.unwrap().as_deref(), Some(&usage(2)), "it has its own");
@@ -95,7 +95,7 @@ mod tests {
     #[tokio::test]
     async fn what_was_never_stored_or_cannot_be_read_is_not_known() {
         let folder = tempfile::tempdir().unwrap();
-        let cx = execution(folder.path());
+        let cx = run_context(folder.path());
         let damaged = "artifacts/ab/y.parquet";
         cx.store.replace(&layout::usage(damaged), "{\"all\":").await.unwrap();
         for name in ["artifacts/ab/x.parquet", damaged] {

@@ -42,7 +42,7 @@ struct Following {
     stop: Option<oneshot::Sender<()>>,
     reading: JoinHandle<()>,
     trackers: Vec<TrackerTask>,
-    execution: Arc<RunContext>,
+    run_context: Arc<RunContext>,
 }
 
 /// One tracker at work.
@@ -75,21 +75,21 @@ pub fn follow(session: &Session, prepared: &PreparedRun) -> Tracking {
     let observer = Observer::new(prepared, session.setup().control.progress.clone());
     let every = trackers.iter().map(|tracker| tracker.pace().every).min().unwrap_or(FIRST_LOOK);
     let (sender, receiver) = watch::channel(None);
-    let execution = prepared.execution.clone();
+    let run_context = prepared.run_context.clone();
     let show = |tracker: Box<dyn Tracker>| TrackerTask {
         place: tracker.place().to_owned(),
         wait: tracker.pace().wait,
         task: tokio::spawn(send_views(
             tracker,
             receiver.clone(),
-            execution.clone(),
+            run_context.clone(),
             session.setup().control.progress.clone(),
         )),
     };
     let trackers = trackers.into_iter().map(show).collect();
     let (stop, stopped) = oneshot::channel();
-    let reading = tokio::spawn(read_until_stopped(reader, observer, every, stopped, sender, execution.clone()));
-    Tracking { notes, following: Some(Following { stop: Some(stop), reading, trackers, execution }) }
+    let reading = tokio::spawn(read_until_stopped(reader, observer, every, stopped, sender, run_context.clone()));
+    Tracking { notes, following: Some(Following { stop: Some(stop), reading, trackers, run_context }) }
 }
 
 /// Brings the experiment's trackers to the state of a run that was
@@ -171,7 +171,7 @@ impl Tracking {
     pub async fn finish(mut self) -> Vec<String> {
         self.stop();
         let Self { mut notes, following } = self;
-        let Some(Following { reading, trackers, execution, .. }) = following else { return notes };
+        let Some(Following { reading, trackers, run_context, .. }) = following else { return notes };
         let _ = reading.await;
         let started = Instant::now();
         for TrackerTask { place, wait, mut task } in trackers {
@@ -186,7 +186,7 @@ impl Tracking {
                 }
             };
             let behind = result.as_ref().err().map(ToString::to_string);
-            execution.log(
+            run_context.log(
                 "tracked",
                 json!({
                     "tracker": place, "behind": behind, "syncs": work.syncs, "failed": work.failed,
@@ -213,7 +213,7 @@ async fn read_until_stopped(
     every: Duration,
     mut stopped: oneshot::Receiver<()>,
     sender: watch::Sender<ShownState>,
-    execution: Arc<RunContext>,
+    run_context: Arc<RunContext>,
 ) {
     let mut pause = FIRST_LOOK.min(every);
     loop {
@@ -231,7 +231,7 @@ async fn read_until_stopped(
         reader = again;
         match view {
             Ok(view) => _ = sender.send(Some((Arc::new(view), last))),
-            Err(error) => execution.log("track_failed", json!({ "error": crate::error_chain(&error) })),
+            Err(error) => run_context.log("track_failed", json!({ "error": crate::error_chain(&error) })),
         }
         if last {
             return;
@@ -252,7 +252,7 @@ async fn read(mut reader: RunReader) -> Option<(RunReader, Result<RunView, Error
 async fn send_views(
     mut tracker: Box<dyn Tracker>,
     mut views: watch::Receiver<ShownState>,
-    execution: Arc<RunContext>,
+    run_context: Arc<RunContext>,
     progress: Progress,
 ) -> (TrackerWork, Result<Vec<String>, TrackerError>) {
     let place = tracker.place().to_owned();
@@ -272,7 +272,7 @@ async fn send_views(
         match result {
             Ok(lacks) => {
                 if behind.take().is_some() {
-                    execution.log("track_caught_up", json!({ "tracker": place }));
+                    run_context.log("track_caught_up", json!({ "tracker": place }));
                     progress.set_problem(&place, None);
                 }
                 pause = PAUSES.0;
@@ -283,7 +283,7 @@ async fn send_views(
             Err(failure) => {
                 work.failed += 1;
                 if behind.is_none() {
-                    execution.log("track_behind", json!({ "tracker": place, "error": failure.to_string() }));
+                    run_context.log("track_behind", json!({ "tracker": place, "error": failure.to_string() }));
                     progress.set_problem(&place, Some(failure.to_string()));
                 }
                 last_tries += u32::from(last);

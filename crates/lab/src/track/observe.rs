@@ -17,7 +17,7 @@ use std::{
 
 /// Observes a run of this process.
 pub(super) struct Observer {
-    execution: Arc<RunContext>,
+    run_context: Arc<RunContext>,
     progress: Progress,
     /// The means that need each task's scores, by the task's key.
     needed_by: BTreeMap<String, Vec<usize>>,
@@ -52,7 +52,14 @@ impl Observer {
             }
         }
         let order = prepared.questions.iter().enumerate().map(|(i, question)| (question.id.clone(), i)).collect();
-        Self { execution: prepared.execution.clone(), progress, needed_by, means, order, logged: Default::default() }
+        Self {
+            run_context: prepared.run_context.clone(),
+            progress,
+            needed_by,
+            means,
+            order,
+            logged: Default::default(),
+        }
     }
 
     /// Writes what has become known since the last call.
@@ -67,11 +74,11 @@ impl Observer {
             if !self.is_complete(&mut mean).await {
                 self.means[place] = Some(mean);
             } else if let Some(point) = self.point(&mean).await {
-                log_score(&self.execution, &point);
+                log_score(&self.run_context, &point);
             }
         }
         let finished = self.progress.snapshot().iter().map(|operator| operator.finished).sum();
-        let total = self.execution.models().client().meter().total();
+        let total = self.run_context.models().client().meter().total();
         let used = UsagePoint {
             calls: total.calls,
             tokens: total.tokens(),
@@ -81,14 +88,14 @@ impl Observer {
         if (finished, used) != self.logged {
             self.logged = (finished, used);
             let fields = json!({ "calls": used.calls, "tokens": used.tokens, "cost_usd": used.cost_usd });
-            self.execution.log("usage", fields);
+            self.run_context.log("usage", fields);
         }
     }
 
     /// Whether all scores of a mean are there.
     async fn is_complete(&self, mean: &mut PendingMean) -> bool {
         while let Some(artifact) = mean.artifacts.get(mean.present) {
-            if !matches!(self.execution.store.exists(artifact).await, Ok(true)) {
+            if !matches!(self.run_context.store.exists(artifact).await, Ok(true)) {
                 return false;
             }
             mean.present += 1;
@@ -101,7 +108,7 @@ impl Observer {
     async fn point(&self, mean: &PendingMean) -> Option<ScorePoint> {
         let mut rows = Vec::new();
         for artifact in &mean.artifacts {
-            let bytes = self.execution.store.get(artifact).await.ok()??;
+            let bytes = self.run_context.store.get(artifact).await.ok()??;
             rows.extend(artifact::decode::<ScoreRow>(bytes).ok()?);
         }
         // In the same order as in the results, so that the mean is the same to the last bit.
@@ -126,7 +133,7 @@ impl StepLog {
     /// asked.
     pub(crate) fn log<'a>(
         &mut self,
-        execution: &RunContext,
+        run_context: &RunContext,
         of_metrics: impl Iterator<Item = ScorePoint>,
         seen: impl Iterator<Item = (&'a str, &'a [Option<f64>])>,
     ) {
@@ -138,15 +145,15 @@ impl StepLog {
         for point in of_metrics.chain(compared) {
             let name = (point.trial.clone(), point.metric.clone(), point.questions, point.mean.to_bits());
             if self.logged.insert(name) {
-                log_score(execution, &point);
+                log_score(run_context, &point);
             }
         }
     }
 }
 
-fn log_score(execution: &RunContext, point: &ScorePoint) {
+fn log_score(run_context: &RunContext, point: &ScorePoint) {
     let ScorePoint { trial, metric, questions, mean, .. } = point;
-    execution.log("trial_scored", json!({ "trial": trial, "metric": metric, "questions": questions, "mean": mean }));
+    run_context.log("trial_scored", json!({ "trial": trial, "metric": metric, "questions": questions, "mean": mean }));
 }
 
 #[cfg(test)]
@@ -158,7 +165,7 @@ mod tests {
     fn a_step_is_written_where_it_says_something_new() {
         let folder = tempfile::tempdir().unwrap();
         let text = "name = \"x\"\n[corpus]\nsource = \"d\"\n[space]\nchunker = \"sentence\"\nretriever = \"bm25\"\n";
-        let execution = fixture::run_context(folder.path(), Experiment::parse(text, ".").unwrap(), Vec::new());
+        let run_context = fixture::run_context(folder.path(), Experiment::parse(text, ".").unwrap(), Vec::new());
         let mut steps = StepLog::default();
         let recall = |questions, mean| ScorePoint {
             trial: "t01".to_owned(),
@@ -170,7 +177,7 @@ mod tests {
         let mut said = 0;
         // What a step knows: of a metric, and of what trials are compared by. Then the lines that are new.
         let mut step = |of_metrics: Vec<ScorePoint>, seen: &[(&str, &[Option<f64>])]| {
-            steps.log(&execution, of_metrics.into_iter(), seen.iter().copied());
+            steps.log(&run_context, of_metrics.into_iter(), seen.iter().copied());
             let log = std::fs::read_to_string(folder.path().join("events.jsonl")).unwrap();
             let lines: Vec<serde_json::Value> =
                 log.lines().skip(said).map(|line| serde_json::from_str(line).unwrap()).collect();

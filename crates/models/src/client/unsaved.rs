@@ -175,7 +175,7 @@ impl Client {
     /// answers that are held. If the disk is full, calls `on_wait` once with the number of held answers, and waits ten
     /// seconds for space. After a cancellation, waits for the calls that have begun, ten seconds at most. Otherwise does
     /// nothing. Returns how many answers are lost and have to be paid again.
-    pub async fn settle(&self, on_wait: impl FnOnce(usize)) -> usize {
+    pub async fn drain(&self, on_wait: impl FnOnce(usize)) -> usize {
         let cancel: &CancellationToken = &self.cancel;
         if cancel.is_cancelled() {
             self.finish().await;

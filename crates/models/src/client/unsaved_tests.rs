@@ -131,10 +131,10 @@ async fn an_answer_that_cannot_be_kept_stops_payments_and_is_kept_when_that_is_p
     assert_eq!((spent.calls, spent.cost_usd), (paid as u64, paid as f64), "what was paid counts, kept or not");
     let later = chat.chat(&self::requests(101)[100]).await;
     assert!(matches!(later, Err(Error::Journal(_))), "nothing begins afterwards: {later:?}");
-    assert_eq!(client.settle(|_| ()).await, paid - kept, "these would be lost now");
+    assert_eq!(client.drain(|_| ()).await, paid - kept, "these would be lost now");
 
     bring_back(&path);
-    assert_eq!(client.settle(|_| ()).await, 0);
+    assert_eq!(client.drain(|_| ()).await, 0);
     assert_eq!(journal.statistics().expect("statistics").entries, paid as u64);
     let second = Moving::new(usize::MAX, &path);
     let chat = Client::new(Some(journal)).chat(second.clone());
@@ -154,7 +154,7 @@ async fn calls_in_flight_end_and_are_kept_although_nobody_waits_for_them() {
     assert_eq!(model.n_calls(), 3);
     bring_back(&path);
     model.gate.add_permits(3);
-    assert_eq!(client.settle(|_| ()).await, 0);
+    assert_eq!(client.drain(|_| ()).await, 0);
     assert_eq!(journal.statistics().expect("statistics").entries, 3);
 }
 

@@ -331,7 +331,7 @@ class _Generator(Generators):
             model: The name of the chat model in the experiment.
             max_tokens: The longest answer.
             temperature: 0 always takes the likeliest word.
-            seed: Makes answers with a temperature repeatable where the model offers it.
+            seed: Makes answers repeatable at a temperature above 0, if the model supports it.
             citations: Whether answers name the passages that they are from.
             interpreter: The program that runs it. Default: this one, `sys.executable`.
             timeout_seconds: How long one call may take; after that it is ended, and has failed.

@@ -22,7 +22,7 @@ pub(crate) fn rows(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<Map<St
     }
     if object.hasattr("__arrow_c_stream__")? || object.hasattr("__arrow_c_array__")? {
         let batch: ArrowBatch = object.extract().map_err(|error| unreadable(object, name, error))?;
-        let records = lab::records(&batch.0).map_err(|reason| value_error(format!("{name}: {reason}")))?;
+        let records = lab::rows_of_batch(&batch.0).map_err(|reason| value_error(format!("{name}: {reason}")))?;
         return Ok(records.into_iter().map(remove_index).collect());
     }
     let is_one = object.is_instance_of::<PyMapping>() || object.is_instance_of::<PyString>();

@@ -13,7 +13,7 @@
 //!     return text.split("\n\n")
 //! ```
 //!
-//! The function names what it wants: `text` (of a document), `path`, `title`
+//! The function gets what its parameters name: `text` (of a document), `path`, `title`
 //! (may be `None`). It returns a list of parts of the text in their order, as
 //! strings that the text holds or as pairs of start and end, counted in
 //! characters; parts may overlap or leave something out. So every chunk knows

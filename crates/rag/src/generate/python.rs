@@ -16,7 +16,7 @@
 //!     return f"{sources}\n\nAnswer from the above and cite like [1]: {question}"
 //! ```
 //!
-//! The function names what it wants: `question`, `passages` (a list of texts,
+//! The function gets what its parameters name: `question`, `passages` (a list of texts,
 //! best first), `documents` (their paths). It returns a text, or messages as
 //! `{"role": …, "content": …}` with the roles `system`, `user` and
 //! `assistant`, the last of them of the user. Passages are not cut: what is

@@ -13,7 +13,7 @@
 //!     return [sum(word in passage for word in question.split()) for passage in passages]
 //! ```
 //!
-//! The function names what it wants: `question`, `passages` (a list of texts,
+//! The function gets what its parameters name: `question`, `passages` (a list of texts,
 //! best first), `documents` (their paths). It returns a score for each
 //! passage, higher is better; equal scores keep their order. What it raises,
 //! or a call that takes too long, ends the task.

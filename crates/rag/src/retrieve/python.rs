@@ -17,7 +17,7 @@
 //!     return [[(i, shared(q, chunk)) for i, chunk in enumerate(chunks)] for q in questions]
 //! ```
 //!
-//! The function names what it wants: `questions`, `chunks` (a list of texts),
+//! The function gets what its parameters name: `questions`, `chunks` (a list of texts),
 //! `documents` (their paths). It returns a list for each question: numbers of
 //! chunks, from 0, best first; or pairs of number and score, of which the
 //! `top_k` highest are kept. A chunk that it does not name is not found. What it raises,

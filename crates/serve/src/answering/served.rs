@@ -177,7 +177,7 @@ impl ServedPipeline {
 
     /// Whether the pipeline writes answers, besides finding passages.
     pub fn writes_answers(&self) -> bool {
-        self.pipeline.answers()
+        self.pipeline.has_generator()
     }
 
     /// Opens the indexes and loads the local models, so that the first question does

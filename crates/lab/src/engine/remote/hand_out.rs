@@ -42,8 +42,8 @@ impl SharedDriver {
                 });
                 let Some(worker) = free.min_by_key(|worker| load(worker)) else { break };
                 let mut tasks: Vec<QueuedTask> = queue.pop_front().into_iter().collect();
-                let execution = tasks[0].assignment.execution.clone();
-                let is_same = |queued: &mut QueuedTask| Arc::ptr_eq(&queued.assignment.execution, &execution);
+                let run_context = tasks[0].assignment.run_context.clone();
+                let is_same = |queued: &mut QueuedTask| Arc::ptr_eq(&queued.assignment.run_context, &run_context);
                 while tasks.len() < batch
                     && let Some(queued) = queue.pop_front_if(is_same)
                 {
@@ -97,7 +97,7 @@ impl SharedDriver {
             }
         };
         if let Some(first) = tasks.first() {
-            let client = first.assignment.execution.models().client();
+            let client = first.assignment.run_context.models().client();
             client.meter().merge(&reply.spending);
             client.budget().merge(reply.budget);
         }
@@ -179,7 +179,7 @@ fn make_unit(tasks: &[QueuedTask]) -> Unit {
     };
     let (run, questions) = tasks
         .first()
-        .map(|first| (first.assignment.execution.run.clone(), first.questions.clone()))
+        .map(|first| (first.assignment.run_context.run.clone(), first.questions.clone()))
         .unwrap_or_default();
     Unit { run, questions, tasks: tasks.iter().map(of).collect() }
 }

@@ -101,7 +101,7 @@ pub(super) struct Bench {
     folder: tempfile::TempDir,
     pub(super) cluster: Arc<Script>,
     pub(super) driver: Arc<SharedDriver>,
-    pub(super) execution: Arc<RunContext>,
+    pub(super) run_context: Arc<RunContext>,
     plan: Arc<Plan>,
 }
 
@@ -114,7 +114,7 @@ impl Bench {
         );
         let experiment = Experiment::parse(&text, folder.path()).unwrap();
         let spec = experiment.engine.clone();
-        let execution = Arc::new(fixture::run_context(folder.path(), experiment, Vec::new()));
+        let run_context = Arc::new(fixture::run_context(folder.path(), experiment, Vec::new()));
         let setup = WorkerSetup {
             experiment: text,
             base: folder.path().to_owned(),
@@ -129,7 +129,7 @@ impl Bench {
         let cluster = Arc::new(Script::default());
         let driver = Arc::new(SharedDriver {
             cluster: cluster.clone(),
-            store: execution.store.clone(),
+            store: run_context.store.clone(),
             setup,
             spec,
             next: AtomicU64::new(1),
@@ -141,14 +141,14 @@ impl Bench {
         let loads: String = (0..200).map(|i| format!("load {i}: load\n")).collect();
         let plan =
             plan(&format!("{loads}index: index load 0\nanswer: generate index\nscore: score index answer\n"), &[]);
-        Self { folder, cluster, driver, execution, plan }
+        Self { folder, cluster, driver, run_context, plan }
     }
 
     /// Another execution, as a second plan of the same engine has it.
     pub(super) fn other_execution(&self) -> Arc<RunContext> {
         let folder = self.folder.path().join("other");
         std::fs::create_dir_all(&folder).unwrap();
-        Arc::new(fixture::run_context(&folder, (*self.execution.experiment).clone(), Vec::new()))
+        Arc::new(fixture::run_context(&folder, (*self.run_context.experiment).clone(), Vec::new()))
     }
 
     /// A worker that is ready; without a stage it is that of a node of its own.
@@ -183,7 +183,7 @@ impl Bench {
             inputs: HashMap::new(),
             partial: false,
             turn: CallTurn::default(),
-            execution: self.execution.clone(),
+            run_context: self.run_context.clone(),
             progress: Progress::default(),
         };
         change(&mut assignment);

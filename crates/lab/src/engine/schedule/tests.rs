@@ -202,9 +202,9 @@ impl Runner for Fake {
             Some(Fate::Gone) => Err(store::Error::Gone { path: path() }.into()),
             Some(Fate::Shared) => Ok(StoredOutput { artifact, rows: 1, shared: true, ..StoredOutput::default() }),
             Some(Fate::Partial) | None => {
-                let artifact = assignment.execution.name(task, partial);
+                let artifact = assignment.run_context.name(task, partial);
                 if !self.writes_nothing {
-                    assignment.execution.store.put(&artifact, name.clone()).await?;
+                    assignment.run_context.store.put(&artifact, name.clone()).await?;
                 }
                 let errors = usize::from(fate == Some(Fate::Partial));
                 Ok(StoredOutput { artifact, rows: 1, errors, partial, ..StoredOutput::default() })
@@ -219,7 +219,7 @@ impl Runner for Fake {
 /// A folder with a store, in which plans are executed.
 struct TestStore {
     folder: tempfile::TempDir,
-    execution: Arc<RunContext>,
+    run_context: Arc<RunContext>,
     progress: Progress,
 }
 
@@ -229,12 +229,12 @@ impl TestStore {
         let text = "name = \"x\"\n[corpus]\nsource = \"docs\"\n[models.gpt]\nchat.openai = { model = \"m\", base_url = \
                     \"http://127.0.0.1:1/v1\" }\n[space]\nchunker = \"sentence\"\nretriever = \"bm25\"\n";
         let experiment = Experiment::parse(text, folder.path()).unwrap();
-        let execution = Arc::new(fixture::run_context(folder.path(), experiment, Vec::new()));
-        Self { folder, execution, progress: Progress::default() }
+        let run_context = Arc::new(fixture::run_context(folder.path(), experiment, Vec::new()));
+        Self { folder, run_context, progress: Progress::default() }
     }
 
     async fn run(&self, plan: &Arc<Plan>, fake: &Arc<Fake>) -> Result<PlanOutcome, Error> {
-        execute(fake.clone(), plan, &self.execution, &self.progress, &fake.cancel).await
+        execute(fake.clone(), plan, &self.run_context, &self.progress, &fake.cancel).await
     }
 
     /// Runs a plan that is cancelled as soon as a task of this name has started.
@@ -403,7 +403,7 @@ async fn what_is_stored_is_not_done_again_and_its_inputs_are_not_looked_at() {
     assert_eq!((outcome.executed, outcome.reused, fake.order().len()), (0, 2, 0));
     assert_eq!(outcome.outputs.len(), 2);
 
-    let store = &place.execution.store;
+    let store = &place.run_context.store;
     let remove = async |name: &str| store.remove(&plan.tasks[id(&plan, name)].artifact()).await.unwrap();
     remove("score a").await;
     remove("load").await;
@@ -424,7 +424,7 @@ async fn an_output_that_was_set_aside_is_made_again_although_nothing_needs_it() 
     let plan = plan(TWO_TRIALS, &[&["score a"], &["score b"]]);
     let place = TestStore::new();
     place.outcome(&plan, Fake::default()).await;
-    let store = &place.execution.store;
+    let store = &place.run_context.store;
     store.set_aside(&plan.tasks[id(&plan, "index")].artifact(), "it is torn").await;
     assert_eq!(damaged_tasks(&plan, &stored_tasks(&plan, store).await.unwrap(), store).await.unwrap(), [1]);
     let (outcome, fake) = place.outcome(&plan, Fake::default()).await;
@@ -448,12 +448,12 @@ async fn a_large_plan_finds_what_is_stored_in_one_list() {
     let mut plan = Plan::clone(&plan(&text, &[]));
     let place = TestStore::new();
     for id in [3, 1999] {
-        place.execution.store.put(&plan.tasks[id].artifact(), "x").await.unwrap();
+        place.run_context.store.put(&plan.tasks[id].artifact(), "x").await.unwrap();
     }
     let there = |stored: &[bool]| (0..stored.len()).filter(|&id| stored[id]).collect::<Vec<_>>();
-    assert_eq!(there(&stored_tasks(&plan, &place.execution.store).await.unwrap()), [3, 1999]);
+    assert_eq!(there(&stored_tasks(&plan, &place.run_context.store).await.unwrap()), [3, 1999]);
     plan.tasks.remove(0);
-    assert_eq!(there(&stored_tasks(&plan, &place.execution.store).await.unwrap()), [2, 1998], "one by one");
+    assert_eq!(there(&stored_tasks(&plan, &place.run_context.store).await.unwrap()), [2, 1998], "one by one");
 }
 
 #[tokio::test]
@@ -521,7 +521,7 @@ async fn without_space_nothing_more_starts_and_what_has_begun_is_awaited() {
     assert!(matches!(&result, Err(Error::Store(store::Error::Full { .. }))), "{result:?}");
     assert_eq!(fake.order(), ["l", "a", "b"]);
     assert_eq!(sorted(fake.ended.lock().unwrap().clone()), ["a", "b", "l"], "the call of `b` is paid");
-    let failure = place.execution.models().client().failure();
+    let failure = place.run_context.models().client().failure();
     assert!(failure.is_some(), "no further call is made either");
 }
 

@@ -108,7 +108,7 @@ impl Fixture {
             questions: &questions,
             asked,
         });
-        let execution = Arc::new(fixture::run_context(folder.path(), experiment, questions.clone()));
+        let run_context = Arc::new(fixture::run_context(folder.path(), experiment, questions.clone()));
         let prepared = PreparedRun {
             trials,
             plan: Arc::new(plan.clone()),
@@ -121,7 +121,7 @@ impl Fixture {
             dataset: None,
             concurrent_runs: 0,
             run: "x-1".to_owned(),
-            execution,
+            run_context,
             sources: Sources::of_models(identities()),
         };
         let fixture = Self { prepared, plan, outcome: PlanOutcome::default(), _folder: folder };
@@ -133,7 +133,7 @@ impl Fixture {
 
     async fn keep(&self, task: &Task, usage: &TaskUsage) {
         let name = crate::layout::usage(&task.artifact());
-        self.prepared.execution.store.replace(&name, serde_json::to_vec(usage).unwrap()).await.unwrap();
+        self.prepared.run_context.store.replace(&name, serde_json::to_vec(usage).unwrap()).await.unwrap();
     }
 
     fn of(&self, operator: Operator) -> impl Iterator<Item = (TaskId, &Task)> {
@@ -153,7 +153,7 @@ impl Fixture {
     /// Forgets what the tasks of an operator used, as of an earlier version.
     async fn forget(self, operator: Operator) -> Self {
         for (_, task) in self.of(operator) {
-            self.prepared.execution.store.remove(&crate::layout::usage(&task.artifact())).await.unwrap();
+            self.prepared.run_context.store.remove(&crate::layout::usage(&task.artifact())).await.unwrap();
         }
         self
     }
@@ -333,7 +333,7 @@ async fn the_usage_of_a_partial_output_is_that_of_this_run() {
     let mut fixture = Fixture::new(GENERATES, ALL, None).await.used(&[(Operator::GENERATE, "gpt", 4, 2_000, 0)]).await;
     let (id, partial) = (fixture.of(Operator::GENERATE).next().unwrap().0, "partial/run/1-artifacts-ab-x.parquet");
     let usage = serde_json::to_vec(&usage((Operator::GENERATE, "gpt", 1, 500, 0))).unwrap();
-    fixture.prepared.execution.store.replace(&crate::layout::usage(partial), usage).await.unwrap();
+    fixture.prepared.run_context.store.replace(&crate::layout::usage(partial), usage).await.unwrap();
     fixture.outcome.outputs.insert(id, partial.to_owned());
     close(fixture.price().await.cost_usd, 500.0 * CHAT.0 / 1e6);
 }

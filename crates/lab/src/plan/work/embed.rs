@@ -1,6 +1,6 @@
 //! Chunks to vectors.
 
-use super::{DescribeWork, KeyContext, Sizes, WorkLabel};
+use super::{DescribeWork, KeyContext, Sizes, TimedComponent};
 use crate::{
     operator::Operator,
     plan::{graph::TaskId, model_load::ModelLoad},
@@ -31,8 +31,8 @@ impl DescribeWork for EmbedWork {
         cx.builder("embed", &self.inputs()).field("model", cx.identity(&self.model)).finish()
     }
 
-    fn label(&self) -> WorkLabel<'_> {
-        WorkLabel::model(&self.model)
+    fn timed_component(&self) -> TimedComponent<'_> {
+        TimedComponent::model(&self.model)
     }
 
     fn estimate_calls<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, ModelLoad)> {

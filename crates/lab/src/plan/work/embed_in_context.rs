@@ -1,6 +1,6 @@
 //! Chunks to vectors that an enricher makes from their documents.
 
-use super::{DescribeWork, KeyContext, Sizes, WorkLabel, component};
+use super::{DescribeWork, KeyContext, Sizes, TimedComponent, component};
 use crate::{
     operator::Operator,
     plan::{graph::TaskId, model_load::ModelLoad},
@@ -33,9 +33,9 @@ impl DescribeWork for EmbedInContextWork {
         builder.field("model", cx.identity(&self.model)).finish()
     }
 
-    fn label(&self) -> WorkLabel<'_> {
+    fn timed_component(&self) -> TimedComponent<'_> {
         let words = format!("{} with {}", self.model, self.enricher.name());
-        WorkLabel { words, settings: self.enricher.value(), ..WorkLabel::model(&self.model) }
+        TimedComponent { words, settings: self.enricher.value(), ..TimedComponent::model(&self.model) }
     }
 
     fn estimate_calls<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, ModelLoad)> {

@@ -1,6 +1,6 @@
 //! Questions, or the queries that were written for them, to vectors.
 
-use super::{DescribeWork, KeyContext, Sizes, WorkLabel};
+use super::{DescribeWork, KeyContext, Sizes, TimedComponent};
 use crate::{
     operator::Operator,
     plan::{
@@ -48,8 +48,8 @@ impl DescribeWork for EmbedQueriesWork {
         (self.queries.is_none() || self.standalone).then_some(inputs.questions.len())
     }
 
-    fn label(&self) -> WorkLabel<'_> {
-        WorkLabel::model(&self.model)
+    fn timed_component(&self) -> TimedComponent<'_> {
+        TimedComponent::model(&self.model)
     }
 
     fn estimate_calls<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, ModelLoad)> {

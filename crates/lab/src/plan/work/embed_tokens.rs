@@ -2,7 +2,7 @@
 //! model. Meanwhile, finished vectors are stored in parts, so that another try
 //! after a kill, on any machine, continues from there.
 
-use super::{DescribeWork, KeyContext, Sizes, WorkLabel};
+use super::{DescribeWork, KeyContext, Sizes, TimedComponent};
 use crate::{
     layout::Format,
     operator::Operator,
@@ -43,8 +43,8 @@ impl DescribeWork for EmbedTokensWork {
         Format::Index(KIND)
     }
 
-    fn label(&self) -> WorkLabel<'_> {
-        WorkLabel { words: format!("tokens of {}", self.model), ..WorkLabel::model(&self.model) }
+    fn timed_component(&self) -> TimedComponent<'_> {
+        TimedComponent { words: format!("tokens of {}", self.model), ..TimedComponent::model(&self.model) }
     }
 
     fn estimate_calls<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, ModelLoad)> {

@@ -1,6 +1,6 @@
 //! Passages to answers.
 
-use super::{DescribeWork, KeyContext, Sizes, WorkLabel, component};
+use super::{DescribeWork, KeyContext, Sizes, TimedComponent, component};
 use crate::{
     operator::Operator,
     plan::{
@@ -64,10 +64,10 @@ impl DescribeWork for GenerateWork {
         Some((&self.generator, self.embedder.as_deref()))
     }
 
-    fn label(&self) -> WorkLabel<'_> {
-        let component = WorkLabel::component(&self.generator, self.embedder.as_deref());
+    fn timed_component(&self) -> TimedComponent<'_> {
+        let component = TimedComponent::component(&self.generator, self.embedder.as_deref());
         let words = format!("{} with {}", component.words, component.models.join(" and "));
-        WorkLabel { words, ..component }
+        TimedComponent { words, ..component }
     }
 
     fn estimate_calls<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, ModelLoad)> {

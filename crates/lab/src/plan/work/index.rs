@@ -1,6 +1,6 @@
 //! Texts or vectors of chunks to an index of any kind.
 
-use super::{DescribeWork, KeyContext, WorkLabel};
+use super::{DescribeWork, KeyContext, TimedComponent};
 use crate::{layout::Format, operator::Operator, plan::graph::TaskId};
 use rag::index::IndexKind;
 use serde::{Deserialize, Serialize};
@@ -39,7 +39,7 @@ impl DescribeWork for IndexWork {
         false
     }
 
-    fn label(&self) -> WorkLabel<'_> {
-        WorkLabel { words: self.kind.name().to_owned(), ..WorkLabel::default() }
+    fn timed_component(&self) -> TimedComponent<'_> {
+        TimedComponent { words: self.kind.name().to_owned(), ..TimedComponent::default() }
     }
 }

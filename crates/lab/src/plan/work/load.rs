@@ -1,6 +1,6 @@
 //! Files to documents.
 
-use super::{DescribeWork, KeyContext, WorkLabel};
+use super::{DescribeWork, KeyContext, TimedComponent};
 use crate::{
     operator::Operator,
     plan::graph::{PlanInputs, TaskId},
@@ -53,7 +53,7 @@ impl DescribeWork for LoadWork {
         false
     }
 
-    fn label(&self) -> WorkLabel<'_> {
-        WorkLabel { words: "files".to_owned(), ..WorkLabel::default() }
+    fn timed_component(&self) -> TimedComponent<'_> {
+        TimedComponent { words: "files".to_owned(), ..TimedComponent::default() }
     }
 }

@@ -90,8 +90,8 @@ pub(crate) trait DescribeWork: Send + Sync {
     }
 
     /// The component and the models that do the work, for the estimate of its time.
-    fn label(&self) -> WorkLabel<'_> {
-        self.component().map(|(component, embedder)| WorkLabel::component(component, embedder)).unwrap_or_default()
+    fn timed_component(&self) -> TimedComponent<'_> {
+        self.component().map(|(component, embedder)| TimedComponent::component(component, embedder)).unwrap_or_default()
     }
 
     /// The models that it calls, with the estimated load.
@@ -130,7 +130,7 @@ impl Purpose {
 
 /// The component and the models that do a task's work.
 #[derive(Debug, Default)]
-pub(crate) struct WorkLabel<'a> {
+pub(crate) struct TimedComponent<'a> {
     /// The name that people use.
     pub(crate) words: String,
     /// The component's settings.
@@ -141,7 +141,7 @@ pub(crate) struct WorkLabel<'a> {
     pub(crate) uses_judges: bool,
 }
 
-impl<'a> WorkLabel<'a> {
+impl<'a> TimedComponent<'a> {
     /// A component, with the trial's embedder if the component compares vectors of tokens.
     fn component(component: &'a dyn Choice, embedder: Option<&'a str>) -> Self {
         let embeds = component.indexes().into_iter().any(IndexKind::compares_tokens);

@@ -1,6 +1,6 @@
 //! Everything to scores.
 
-use super::{DescribeWork, KeyContext, Sizes, WorkLabel};
+use super::{DescribeWork, KeyContext, Sizes, TimedComponent};
 use crate::{
     operator::Operator,
     plan::{
@@ -91,9 +91,9 @@ impl DescribeWork for ScoreWork {
         false
     }
 
-    fn label(&self) -> WorkLabel<'_> {
+    fn timed_component(&self) -> TimedComponent<'_> {
         let settings = serde_json::to_value(&self.metric).unwrap_or_default();
-        WorkLabel { words: self.metric.label(), settings, models: Vec::new(), uses_judges: true }
+        TimedComponent { words: self.metric.label(), settings, models: Vec::new(), uses_judges: true }
     }
 
     fn estimate_calls<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, ModelLoad)> {

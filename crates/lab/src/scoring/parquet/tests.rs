@@ -84,7 +84,8 @@ fn dictionaries_within_structures_and_lists_are_unpacked() {
         json!({ "passage": null, "contexts": [], "pair": ["x", "x"] }),
         json!({ "passage": { "kind": "b" }, "contexts": [null, "bat"], "pair": ["y", "y"] }),
     ];
-    let rows = |batch: &RecordBatch| records(batch).expect("rows").into_iter().map(Value::Object).collect::<Vec<_>>();
+    let rows =
+        |batch: &RecordBatch| rows_of_batch(batch).expect("rows").into_iter().map(Value::Object).collect::<Vec<_>>();
     assert_eq!(rows(&batch), expected);
     assert_eq!(rows(&batch.slice(1, 3)), expected[1..], "a part of a table");
     let column = plain(batch.column(0)).expect("a structure");
@@ -123,7 +124,7 @@ fn what_cannot_be_read_says_where() {
 /// The values of a column, as JSON.
 fn cells(column: ArrayRef) -> Result<Vec<Value>, TableRowsError> {
     let batch = RecordBatch::try_from_iter([("c", column)]).expect("a batch");
-    let rows = records(&batch)?;
+    let rows = rows_of_batch(&batch)?;
     Ok(rows.into_iter().map(|mut row| row.remove("c").expect("a cell")).collect())
 }
 

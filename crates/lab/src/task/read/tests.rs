@@ -109,7 +109,7 @@ async fn a_file_that_is_not_there_is_not_asked_for_again() {
     assert!(!unread.reason.contains("tries"), "{unread:?}");
 }
 
-fn execution(folder: &std::path::Path, source: Source) -> RunContext {
+fn run_context(folder: &std::path::Path, source: Source) -> RunContext {
     let text = "name = \"x\"\n[corpus]\nsource = \"docs\"\n[space]\nchunker = \"sentence\"\nretriever = \"bm25\"\n";
     let experiment = Arc::new(Experiment::parse(text, folder).unwrap());
     let context = provider::ModelContext {
@@ -129,7 +129,7 @@ fn execution(folder: &std::path::Path, source: Source) -> RunContext {
     )
 }
 
-async fn load(execution: &RunContext, files: &[SourceFile], keys: &[Key]) -> task::StoredOutput {
+async fn load(run_context: &RunContext, files: &[SourceFile], keys: &[Key]) -> task::StoredOutput {
     let files: Vec<_> = files.iter().cloned().zip(keys.iter().copied()).collect();
     let task = Task {
         key: Key::of_bytes(b"the task"),
@@ -138,7 +138,7 @@ async fn load(execution: &RunContext, files: &[SourceFile], keys: &[Key]) -> tas
         label: "load".to_owned(),
         trials: vec![],
     };
-    task::execute(&task, &Outputs::new(), false, CallTurn::default(), execution, &Progress::default()).await.unwrap()
+    task::execute(&task, &Outputs::new(), false, CallTurn::default(), run_context, &Progress::default()).await.unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -149,16 +149,16 @@ async fn a_file_that_cannot_be_read_is_no_artifact_and_the_next_run_reads_it() {
     for file in &files {
         keys.push(key(&content(&source, file, &ParseLimits::default()).await.unwrap()));
     }
-    let execution = execution(folder.path(), source);
+    let run_context = run_context(folder.path(), source);
     failing.failures.store(usize::MAX, Ordering::SeqCst);
-    let output = load(&execution, &files, &keys).await;
+    let output = load(&run_context, &files, &keys).await;
     assert!(output.partial && output.artifact.starts_with("partial/run/"), "{output:?}");
     assert_eq!((output.rows, output.unread.len(), output.unread[0].path.as_str()), (1, 1, "a.txt"));
     let log = std::fs::read_to_string(folder.path().join("events.jsonl")).unwrap();
     assert!(log.contains("document_unread") && log.contains("a.txt"), "{log}");
 
     failing.failures.store(1, Ordering::SeqCst);
-    let output = load(&execution, &files, &keys).await;
+    let output = load(&run_context, &files, &keys).await;
     assert_eq!((output.rows, output.partial, output.unread.len()), (2, false, 0));
     assert!(output.artifact.starts_with("artifacts/"), "{output:?}");
 }
@@ -168,6 +168,6 @@ async fn a_file_that_changed_is_not_stored_under_the_key_of_what_it_was() {
     let folder = tempfile::tempdir().unwrap();
     let (source, _, files) = corpus(0).await;
     let keys = [Key::of_bytes(b"other words"), Key::of_bytes(b"Words of docs/b.txt.")];
-    let output = load(&execution(folder.path(), source), &files, &keys).await;
+    let output = load(&run_context(folder.path(), source), &files, &keys).await;
     assert!(output.partial && output.unread[0].reason.contains("changed"), "{output:?}");
 }

@@ -19,11 +19,11 @@ const TEXTS_PER_STEP: usize = 256;
 #[async_trait]
 impl DoWork for ApplyStageWork {
     async fn run(&self, cx: &TaskContext<'_>) -> Result<TaskOutput, Error> {
-        let execution = cx.execution;
-        let (corpus, vectors) = open_corpus(execution, cx.inputs, &self.corpus).await?;
-        let passages = passages_by_question(execution, cx.inputs, self.passages).await?;
+        let run_context = cx.run_context;
+        let (corpus, vectors) = open_corpus(run_context, cx.inputs, &self.corpus).await?;
+        let passages = passages_by_question(run_context, cx.inputs, self.passages).await?;
         let rewrites = self.pipeline.query.rewrites_question();
-        let questions = searchable_questions(execution, cx.inputs, self.queries, rewrites).await?;
+        let questions = searchable_questions(run_context, cx.inputs, self.queries, rewrites).await?;
         let stage = self.stage().ok_or_else(|| Error::table(format!("{} has nothing to do", cx.task.label)))?;
         let models = cx.models();
         let step = stage.step(&Context { pipeline: Some(&self.pipeline), ..models.context(self.embedder()) })?;
@@ -31,12 +31,12 @@ impl DoWork for ApplyStageWork {
         let tokens = match self.embedder().filter(|_| compares_tokens) {
             Some(embedder) => {
                 let written = self.queries.filter(|_| rewrites).and_then(|id| cx.inputs.get(&id));
-                Some(question_tokens(execution, embedder, &questions, written.map(String::as_str)).await?)
+                Some(question_tokens(run_context, embedder, &questions, written.map(String::as_str)).await?)
             }
             None => None,
         };
         let (step, corpus, vectors, tokens, questions) = (&step, corpus.corpus(), &vectors, &tokens, &questions);
-        let calls: Vec<_> = execution
+        let calls: Vec<_> = run_context
             .questions
             .iter()
             .enumerate()
@@ -67,7 +67,7 @@ impl DoWork for ApplyStageWork {
             .collect();
         // A stage that waits for a model or a user's function handles several questions at once.
         let waits = !stage.models().is_empty() || stage.needs_embedder() || stage.runs_function();
-        let at_once = if waits { execution.experiment.engine.local.tasks } else { 1 };
+        let at_once = if waits { run_context.experiment.engine.local.tasks } else { 1 };
         // All calls are waited for, because they may have been paid.
         let made: Vec<Result<_, Error>> = stream::iter(calls).buffered(at_once).collect().await;
         let made = made.into_iter().collect::<Result<Vec<_>, _>>()?;
@@ -82,7 +82,7 @@ impl DoWork for ApplyStageWork {
             errors += usize::from(made.failed);
             rows.extend(passage_rows(&question.id, made));
         }
-        Ok(TaskOutput { errors, ..TaskOutput::of(artifact::encode(&rows)?, execution.questions.len()) })
+        Ok(TaskOutput { errors, ..TaskOutput::of(artifact::encode(&rows)?, run_context.questions.len()) })
     }
 }
 

@@ -27,7 +27,7 @@ impl DoWork for ChunkWork {
         // Every call of a chunker counts in the price.
         let chunks: Vec<rag::Chunk> = if self.counts_in_price() {
             let cut: Vec<_> = documents.iter().map(|document| chunker.chunk(document)).collect();
-            let tasks = cx.execution.experiment.engine.local.tasks;
+            let tasks = cx.run_context.experiment.engine.local.tasks;
             let each = stream::iter(cut).buffered(tasks).inspect_ok(|chunks| progress.rows(operator, chunks.len()));
             // All calls are waited for, because they may have been paid.
             let cut: Vec<Result<Vec<rag::Chunk>, rag::Error>> = each.collect().await;

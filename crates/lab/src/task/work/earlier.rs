@@ -42,7 +42,7 @@ impl TaskContext<'_> {
     ) -> Result<EarlierRows<R>, Error> {
         let mut earlier = EarlierRows::none(questions);
         let folder = layout::artifact_folder(&part.whole);
-        let names = self.execution.store.list(&folder).await?.into_iter();
+        let names = self.run_context.store.list(&folder).await?.into_iter();
         let shared = |name: String| {
             let shared = part.shared_with(&layout::artifact_key(&name)?)?;
             (shared != 0).then_some((shared, name))
@@ -50,15 +50,15 @@ impl TaskContext<'_> {
         let mut artifacts: Vec<(u64, String)> = names.filter_map(shared).collect();
         artifacts.sort_by_key(|(shared, _)| Reverse(shared.count_ones()));
         let mut open = part.part;
-        let mut missing: HashSet<&str> = questions.iter().map(|&i| self.execution.questions[i].id.as_str()).collect();
+        let mut missing: HashSet<&str> = questions.iter().map(|&i| self.run_context.questions[i].id.as_str()).collect();
         for (shared, name) in artifacts {
             if shared & open == 0 {
                 continue;
             }
-            let Ok(bytes) = self.execution.artifact(&name).await else { continue };
+            let Ok(bytes) = self.run_context.artifact(&name).await else { continue };
             let Ok(rows) = artifact::decode::<R>(bytes) else { continue };
             open &= !shared;
-            let used = usage_of(self.execution, &name).await?;
+            let used = usage_of(self.run_context, &name).await?;
             for row in rows {
                 let question = question_of(&row);
                 if !missing.remove(question.as_str()) {
@@ -70,7 +70,7 @@ impl TaskContext<'_> {
                 earlier.rows.push(row);
             }
         }
-        earlier.missing.retain(|&i| missing.contains(self.execution.questions[i].id.as_str()));
+        earlier.missing.retain(|&i| missing.contains(self.run_context.questions[i].id.as_str()));
         self.report_rows(earlier.rows.len());
         Ok(earlier)
     }

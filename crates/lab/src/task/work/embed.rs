@@ -14,10 +14,10 @@ use models::InputKind;
 impl DoWork for EmbedWork {
     async fn run(&self, cx: &TaskContext<'_>) -> Result<TaskOutput, Error> {
         let texts = searchable(cx, self.chunks, self.enriched).await?;
-        let embedder = cx.execution.models().embedder(&self.model)?;
+        let embedder = cx.run_context.models().embedder(&self.model)?;
         let (task, kind) = (cx.checkpoint_key(), InputKind::Document);
         let (begun, rows) = (|count| cx.expect_rows(count), |count| cx.report_rows(count));
-        let made = checkpoint::embed(cx.execution, task, &embedder, &texts, kind, begun, rows).await?;
+        let made = checkpoint::embed(cx.run_context, task, &embedder, &texts, kind, begun, rows).await?;
         let bytes = texts[made.resumed..].iter().map(|text| text.len() as u64).sum();
         let (resumed, has_parts) = (made.resumed, made.has_parts);
         Ok(TaskOutput { resumed, has_parts, bytes, ..TaskOutput::of(encode_vectors(&made.matrix)?, texts.len()) })

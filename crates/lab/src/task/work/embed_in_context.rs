@@ -25,7 +25,7 @@ impl DoWork for EmbedInContextWork {
         }
         let models = cx.models();
         let enricher = self.enricher.build(&models.context(Some(&self.model)))?;
-        let embedder = cx.execution.models().embedder(&self.model)?;
+        let embedder = cx.run_context.models().embedder(&self.model)?;
         let alone = AtomicUsize::new(0);
         let embed = async |i: usize| {
             let (document, chunks) = shard[i];
@@ -36,14 +36,15 @@ impl DoWork for EmbedInContextWork {
         let sizes: Vec<usize> = shard.iter().map(|(_, chunks)| chunks.len()).collect();
         let (begun, rows) = (|count| cx.expect_rows(count), |count| cx.report_rows(count));
         let each = (sizes.as_slice(), embedder.concurrency());
-        let mut made = checkpoint::embed_documents(cx.execution, cx.checkpoint_key(), each, embed, begun, rows).await?;
+        let mut made =
+            checkpoint::embed_documents(cx.run_context, cx.checkpoint_key(), each, embed, begun, rows).await?;
         if made.matrix.columns == 0 {
             made.matrix.columns = embedder.dimensions();
         }
         let alone = alone.into_inner();
         if alone > 0 {
             let enricher = self.enricher.name();
-            cx.execution.log("embedded_alone", json!({ "task": cx.task.key, "enrich": enricher, "chunks": alone }));
+            cx.run_context.log("embedded_alone", json!({ "task": cx.task.key, "enrich": enricher, "chunks": alone }));
         }
         let mut before = 0;
         let left = shard.iter().filter(|(_, chunks)| {

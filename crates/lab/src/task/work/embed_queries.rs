@@ -14,15 +14,15 @@ use rag::query::{SearchQuery, passages, with_passages};
 #[async_trait]
 impl DoWork for EmbedQueriesWork {
     async fn run(&self, cx: &TaskContext<'_>) -> Result<TaskOutput, Error> {
-        let questions = searchable_questions(cx.execution, cx.inputs, self.queries, self.standalone).await?;
+        let questions = searchable_questions(cx.run_context, cx.inputs, self.queries, self.standalone).await?;
         let queries: Vec<SearchQuery> = match self.standalone {
             true => questions.into_iter().map(|question| question.standalone.into()).collect(),
             false => questions.into_iter().flat_map(|question| question.queries).collect(),
         };
         let texts: Vec<String> = queries.iter().map(|query| query.text.clone()).collect();
-        let embedder = cx.execution.models().embedder(&self.model)?;
+        let embedder = cx.run_context.models().embedder(&self.model)?;
         let (task, kind, rows) = (cx.checkpoint_key(), InputKind::Query, |count| cx.report_rows(count));
-        let made = checkpoint::embed(cx.execution, task, &embedder, &texts, kind, |_| {}, rows).await?;
+        let made = checkpoint::embed(cx.run_context, task, &embedder, &texts, kind, |_| {}, rows).await?;
         let (resumed, has_parts) = (made.resumed, made.has_parts);
         let passages = passages(&queries);
         let matrix = match passages.is_empty() {

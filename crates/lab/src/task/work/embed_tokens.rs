@@ -26,17 +26,17 @@ const TEXTS_PER_STEP: usize = 256;
 impl DoWork for EmbedTokensWork {
     async fn run(&self, cx: &TaskContext<'_>) -> Result<TaskOutput, Error> {
         let texts = searchable(cx, self.chunks, self.enriched).await?;
-        let (execution, name, parts_key) = (cx.execution, cx.artifact_name(), cx.checkpoint_key());
+        let (run_context, name, parts_key) = (cx.run_context, cx.artifact_name(), cx.checkpoint_key());
         let rows = |count| cx.report_rows(count);
-        let embedder = execution.models().embedder(&self.model)?;
-        let file = ScratchFile::new(execution)?;
+        let embedder = run_context.models().embedder(&self.model)?;
+        let file = ScratchFile::new(run_context)?;
         let mut writer = TokenWriter::create(&file.0)?;
         let (mut rest, mut parts) = (texts.as_slice(), Vec::new());
         while !rest.is_empty() {
             let first = texts.len() - rest.len();
             let part = parts_key.map(|key| layout::token_part(key, first));
             let found = match &part {
-                Some(part) => match execution.store.get(part).await {
+                Some(part) => match run_context.store.get(part).await {
                     Err(store::Error::Damaged { .. }) => None,
                     found => found?,
                 },
@@ -55,7 +55,7 @@ impl DoWork for EmbedTokensWork {
                     let block = encode(&embedder, rest, &rows).await?;
                     // The last part is stored with the complete output.
                     if let Some(part) = part.as_ref().filter(|_| block.chunks() < rest.len()) {
-                        execution.store.replace(part, block.to_bytes()).await?;
+                        run_context.store.replace(part, block.to_bytes()).await?;
                         parts.push(part.clone());
                     }
                     block
@@ -66,9 +66,9 @@ impl DoWork for EmbedTokensWork {
             rest = rest.get(block.chunks()..).unwrap_or_default();
         }
         let count = writer.finish()?;
-        execution.store.put_file(&name, &file.0).await?;
+        run_context.store.put_file(&name, &file.0).await?;
         for part in parts {
-            execution.store.remove(&part).await?;
+            run_context.store.remove(&part).await?;
         }
         Ok(TaskOutput::written(name, count))
     }

@@ -30,7 +30,7 @@ impl DoWork for EnrichWork {
             Ok::<_, Error>(enriched)
         };
         let of_documents: Vec<_> = searchable.chunk_by(|a, b| a.document == b.document).map(one).collect();
-        let tasks = cx.execution.experiment.engine.local.tasks;
+        let tasks = cx.run_context.experiment.engine.local.tasks;
         // All calls are waited for, because they may have been paid.
         let made: Vec<Result<Vec<_>, Error>> = stream::iter(of_documents).buffered(tasks).collect().await;
         let made = made.into_iter().collect::<Result<Vec<_>, _>>()?.concat();

@@ -13,13 +13,13 @@ use futures::future::join_all;
 #[async_trait]
 impl DoWork for GenerateWork {
     async fn run(&self, cx: &TaskContext<'_>) -> Result<TaskOutput, Error> {
-        let execution = cx.execution;
-        let passages = passages_by_question(execution, cx.inputs, self.passages).await?;
-        let questions = searchable_questions(execution, cx.inputs, self.queries, self.queries.is_some()).await?;
+        let run_context = cx.run_context;
+        let passages = passages_by_question(run_context, cx.inputs, self.passages).await?;
+        let questions = searchable_questions(run_context, cx.inputs, self.queries, self.queries.is_some()).await?;
         let models = cx.models();
         let generator = self.generator.build(&models.context(self.embedder.as_deref()))?;
         let one = async |i: usize| {
-            let question = &execution.questions[i];
+            let question = &run_context.questions[i];
             let found = passages.get(&question.id).map_or(&[][..], |found| &found.passages);
             let asked = generator.generate(&questions[i].standalone, found);
             let answer = cx.measure_question(&question.id, asked).await;
@@ -47,7 +47,7 @@ impl DoWork for GenerateWork {
         let failed = rows.iter().filter_map(|row| row.answer.as_ref().err());
         let function_errors = failed.clone().filter(|no_answer| no_answer.function.is_some()).count();
         let errors = failed.count() - function_errors;
-        let made = TaskOutput::with_earlier(rows, earlier, execution, |row| &row.question)?;
+        let made = TaskOutput::with_earlier(rows, earlier, run_context, |row| &row.question)?;
         Ok(TaskOutput { errors, function_errors, ..made })
     }
 }

@@ -28,7 +28,7 @@ impl IndexWork {
             cx.report_rows(count);
             return Ok(TaskOutput::of(bytes, count));
         }
-        let table = chunk_table(cx.execution, cx.inputs, &self.from).await?;
+        let table = chunk_table(cx.run_context, cx.inputs, &self.from).await?;
         cx.expect_rows(table.searchable().len());
         let (bytes, count) = compute(move || {
             let texts: Vec<&str> = table.searchable().iter().map(|&row| table.chunk(row).text.as_str()).collect();
@@ -43,10 +43,10 @@ impl IndexWork {
     /// folder, the file is moved there; otherwise it is sent there.
     async fn of_vectors(&self, cx: &TaskContext<'_>, create: CreateVectors) -> Result<TaskOutput, Error> {
         let name = cx.artifact_name();
-        let is_local = cx.execution.store.local_path(&name).is_some();
+        let is_local = cx.run_context.store.local_path(&name).is_some();
         // If the store is not a folder, this file is also the local copy that
         // would be fetched later.
-        let path = cx.execution.scratch.join(&name);
+        let path = cx.run_context.scratch.join(&name);
         let path = if is_local { store::staged_path(&path) } else { path };
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(|source| Error::file("create", folder, source))?;
@@ -72,8 +72,8 @@ impl IndexWork {
             None => create(&path, 1)?.finish()?,
         }
         match is_local {
-            true => cx.execution.store.take_file(&name, &path).await?,
-            false => cx.execution.store.put_file(&name, &path).await?,
+            true => cx.run_context.store.take_file(&name, &path).await?,
+            false => cx.run_context.store.put_file(&name, &path).await?,
         };
         Ok(TaskOutput::written(name, count))
     }

@@ -18,7 +18,7 @@ impl DoWork for LoadWork {
     async fn run(&self, cx: &TaskContext<'_>) -> Result<TaskOutput, Error> {
         let (mut made, mut unread) = (Vec::with_capacity(self.files.len()), Vec::new());
         for (file, key) in &self.files {
-            match load_file(cx.execution, file, key).await? {
+            match load_file(cx.run_context, file, key).await? {
                 Ok(DocumentRow::Document(mut document)) => {
                     document.metadata.extend(self.metadata.get(&document.path).cloned().unwrap_or_default());
                     made.push(DocumentRow::Document(document));
@@ -29,11 +29,11 @@ impl DoWork for LoadWork {
             cx.report_rows(1);
         }
         for Unread { path, reason } in &unread {
-            cx.execution.log("document_unread", json!({ "path": path, "reason": reason }));
+            cx.run_context.log("document_unread", json!({ "path": path, "reason": reason }));
         }
         for row in &made {
             if let DocumentRow::Rejected(Rejected { path, reason }) = row {
-                cx.execution.log("document_rejected", json!({ "path": path, "reason": crate::error_chain(reason) }));
+                cx.run_context.log("document_rejected", json!({ "path": path, "reason": crate::error_chain(reason) }));
             }
         }
         Ok(TaskOutput { unread, ..TaskOutput::of(artifact::encode(&made)?, made.len()) })

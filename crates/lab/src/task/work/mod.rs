@@ -63,7 +63,7 @@ pub(crate) struct TaskContext<'a> {
     /// Whether one of them is partial.
     pub(crate) partial: bool,
     pub(crate) turn: CallTurn,
-    pub(crate) execution: &'a RunContext,
+    pub(crate) run_context: &'a RunContext,
     pub(crate) progress: &'a Progress,
     /// What the calls for each question used, by its id.
     pub(crate) usage_by_question: &'a Mutex<BTreeMap<String, Ledger>>,
@@ -92,11 +92,11 @@ impl TaskContext<'_> {
 
     /// The experiment's models, whose calls take the task's place in the queue.
     fn models(&self) -> TurnModels<'_> {
-        self.execution.models().in_turn(self.turn)
+        self.run_context.models().in_turn(self.turn)
     }
 
     async fn read(&self, id: TaskId) -> Result<Bytes, Error> {
-        self.execution.read(self.inputs, id).await
+        self.run_context.read(self.inputs, id).await
     }
 
     /// The documents of a shard, by path.
@@ -114,7 +114,7 @@ impl TaskContext<'_> {
 
     /// The name of its artifact, for an artifact that is written while it is made.
     fn artifact_name(&self) -> String {
-        self.execution.name(self.task, self.partial)
+        self.run_context.name(self.task, self.partial)
     }
 }
 

@@ -20,18 +20,18 @@ const QUESTIONS_PER_STEP: usize = 64;
 #[async_trait]
 impl DoWork for RetrieveWork {
     async fn run(&self, cx: &TaskContext<'_>) -> Result<TaskOutput, Error> {
-        let execution = cx.execution;
-        let (corpus, mut vectors) = open_corpus(execution, cx.inputs, &self.corpus).await?;
+        let run_context = cx.run_context;
+        let (corpus, mut vectors) = open_corpus(run_context, cx.inputs, &self.corpus).await?;
         let models = cx.models();
         let context = models.context(self.embedder.as_deref());
         let (chunker, retriever) = (self.chunker.build(&context)?, self.retriever.build(&context)?);
-        let ids: Vec<String> = execution.questions.iter().map(|question| question.id.clone()).collect();
+        let ids: Vec<String> = run_context.questions.iter().map(|question| question.id.clone()).collect();
         if let Some(written) = &self.written {
-            vectors = decode_matrix(execution, cx.inputs, written.vectors).await?;
+            vectors = decode_matrix(run_context, cx.inputs, written.vectors).await?;
         }
         let written = self.written.as_ref().map(|written| written.queries);
         // A search does not look at the question itself.
-        let questions = searchable_questions(execution, cx.inputs, written, false).await?;
+        let questions = searchable_questions(run_context, cx.inputs, written, false).await?;
         let queries: Vec<Vec<SearchQuery>> = questions.into_iter().map(|question| question.queries).collect();
         let (progress, operator, caller) = (cx.progress.clone(), cx.task.operator(), caller());
         let runtime = tokio::runtime::Handle::current();
@@ -47,6 +47,6 @@ impl DoWork for RetrieveWork {
             }
             Ok::<_, rag::Error>(rows)
         });
-        Ok(TaskOutput::of(artifact::encode(&rows.await??)?, execution.questions.len()))
+        Ok(TaskOutput::of(artifact::encode(&rows.await??)?, run_context.questions.len()))
     }
 }

@@ -14,12 +14,12 @@ use futures::{StreamExt, stream};
 #[async_trait]
 impl DoWork for ScoreWork {
     async fn run(&self, cx: &TaskContext<'_>) -> Result<TaskOutput, Error> {
-        let execution = cx.execution;
-        let metric = self.metric.build(&cx.models().metric_context(&execution.experiment.evaluate))?;
-        let passages = passages_by_question(execution, cx.inputs, self.passages).await?;
-        let answers = answers_by_question(execution, cx.inputs, &self.answers).await?;
+        let run_context = cx.run_context;
+        let metric = self.metric.build(&cx.models().metric_context(&run_context.experiment.evaluate))?;
+        let passages = passages_by_question(run_context, cx.inputs, self.passages).await?;
+        let answers = answers_by_question(run_context, cx.inputs, &self.answers).await?;
         let one = async |i: usize| {
-            let question = &execution.questions[i];
+            let question = &run_context.questions[i];
             let found = passages.get(&question.id).map_or(&[][..], |found| &found.passages);
             let scored = match answers.get(&question.id) {
                 _ if self.without_passages && self.metric.needs().passages => {
@@ -39,7 +39,7 @@ impl DoWork for ScoreWork {
             None => EarlierRows::none(&self.questions),
         };
         let calls: Vec<_> = earlier.missing.iter().map(|&i| one(i)).collect();
-        let at_once = execution.experiment.engine.local.tasks.max(self.metric.functions_at_once());
+        let at_once = run_context.experiment.engine.local.tasks.max(self.metric.functions_at_once());
         let rows: Vec<ScoreRow> = stream::iter(calls).buffered(at_once).collect().await;
         let count = |holds: fn(&Missing) -> bool| {
             let missing = |row: &&ScoreRow| matches!(&row.scored.score, Value::Missing(missing) if holds(missing));
@@ -50,7 +50,7 @@ impl DoWork for ScoreWork {
         }
         let errors = count(|missing| matches!(missing, Missing::ProviderError(_) | Missing::Budget(_)));
         let function_errors = count(|missing| matches!(missing, Missing::FunctionError(_)));
-        let made = TaskOutput::with_earlier(rows, earlier, execution, |row| &row.question)?;
+        let made = TaskOutput::with_earlier(rows, earlier, run_context, |row| &row.question)?;
         Ok(TaskOutput { errors, function_errors, ..made })
     }
 }

@@ -21,8 +21,8 @@ impl DoWork for WriteQueriesWork {
             cx.report_rows(1);
             Ok::<_, Error>(written)
         };
-        let calls: Vec<_> = cx.execution.questions.iter().map(one).collect();
-        let tasks = cx.execution.experiment.engine.local.tasks;
+        let calls: Vec<_> = cx.run_context.questions.iter().map(one).collect();
+        let tasks = cx.run_context.experiment.engine.local.tasks;
         // All calls are waited for, because they may have been paid.
         let written: Vec<Result<WrittenQueries, Error>> = stream::iter(calls).buffered(tasks).collect().await;
         let written = written.into_iter().collect::<Result<Vec<_>, _>>()?;
@@ -34,7 +34,7 @@ impl DoWork for WriteQueriesWork {
                 move |(number, query)| QueryRow { question: id.clone(), number, query, fallback: fallback.clone() };
             (1u32..).zip(written.queries).map(row)
         };
-        let rows: Vec<QueryRow> = cx.execution.questions.iter().zip(written).flat_map(of_question).collect();
-        Ok(TaskOutput { errors, ..TaskOutput::of(artifact::encode(&rows)?, cx.execution.questions.len()) })
+        let rows: Vec<QueryRow> = cx.run_context.questions.iter().zip(written).flat_map(of_question).collect();
+        Ok(TaskOutput { errors, ..TaskOutput::of(artifact::encode(&rows)?, cx.run_context.questions.len()) })
     }
 }

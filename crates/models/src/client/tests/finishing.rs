@@ -35,7 +35,7 @@ async fn a_call_that_has_begun_is_kept_after_a_cancellation_and_none_follows() {
         }
         assert!(client.n_finishing() >= 1);
         toy.gate.as_ref().expect("a gate").notify_one();
-        assert_eq!(client.settle(|_| ()).await, 0);
+        assert_eq!(client.drain(|_| ()).await, 0);
         assert_eq!((client.n_finishing(), toy.n_calls()), (0, 1), "the call that waited for a place was not made");
         // Whoever asks again has the answer that was paid.
         let later = super::client(Some(journal.clone())).chat(toy.clone());
@@ -81,6 +81,6 @@ async fn a_call_that_fails_after_a_cancellation_is_not_made_again() {
     let (ended, ()) = tokio::join!(chat.chat(&request), conduct);
     assert!(matches!(ended, Err(Error::Cancelled)), "{ended:?}");
     toy.gate.as_ref().expect("a gate").notify_one();
-    client.settle(|_| ()).await;
+    client.drain(|_| ()).await;
     assert_eq!((client.n_finishing(), toy.n_calls()), (0, 1));
 }

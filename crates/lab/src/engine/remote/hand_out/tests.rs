@@ -102,7 +102,7 @@ async fn a_unit_has_tasks_of_one_run_only() {
     usually(&bench, Operator::Load, 0.01);
     bench.worker(1, 9, None);
     let other = bench.other_execution();
-    let of_other = |assignment: &mut crate::engine::Assignment| assignment.execution = other.clone();
+    let of_other = |assignment: &mut crate::engine::Assignment| assignment.run_context = other.clone();
     let _replies = [
         bench.queue("load 0"),
         bench.queue("load 1"),
@@ -202,7 +202,7 @@ async fn what_a_worker_spent_counts_as_spent_by_the_run() {
     answer.budget = BudgetReport { paid_calls: 2, reached: Some(Cap::Calls), ..BudgetReport::default() };
     bench.next_reply(Ok(answer));
     bench.hand_out().await;
-    let client = bench.execution.models().client();
+    let client = bench.run_context.models().client();
     assert_eq!(client.meter().by_model()["gpt"], spending);
     assert_eq!((client.budget().spent().paid_calls, client.budget().reached()), (2, Some(Cap::Calls)));
 }

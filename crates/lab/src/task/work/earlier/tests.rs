@@ -21,7 +21,7 @@ use store::Key;
 /// Seventy questions: a whole range of scores, and six questions of another one.
 struct Bench {
     _folder: tempfile::TempDir,
-    execution: RunContext,
+    run_context: RunContext,
     ranges: Ranges,
     /// The questions in the order in which they are asked.
     order: Vec<usize>,
@@ -34,8 +34,8 @@ impl Bench {
         let questions: Vec<Question> =
             (0..70).map(|i| Question { id: format!("q{i}"), ..Question::default() }).collect();
         let (ranges, order) = (Ranges::new(&questions), question_order(questions.len()));
-        let execution = fixture::run_context(folder.path(), Experiment::parse(text, ".").unwrap(), questions);
-        Self { _folder: folder, execution, ranges, order }
+        let run_context = fixture::run_context(folder.path(), Experiment::parse(text, ".").unwrap(), questions);
+        Self { _folder: folder, run_context, ranges, order }
     }
 
     /// The part of the questions from one place of the order to before another, which are in one range.
@@ -64,7 +64,7 @@ impl Bench {
     async fn store(&self, stem: &str, from: usize, to: usize, value: f64) -> String {
         let rows: Vec<ScoreRow> = self.asked(from, to).into_iter().map(|question| self.row(question, value)).collect();
         let name = Self::name(&self.part(stem, from, to));
-        self.execution.store.put(&name, artifact::encode(&rows).unwrap()).await.unwrap();
+        self.run_context.store.put(&name, artifact::encode(&rows).unwrap()).await.unwrap();
         name
     }
 
@@ -86,7 +86,7 @@ impl Bench {
             inputs: &inputs,
             partial: false,
             turn: CallTurn::default(),
-            execution: &self.execution,
+            run_context: &self.run_context,
             progress: &progress,
             usage_by_question: &usage,
         };
@@ -144,7 +144,7 @@ async fn an_output_that_cannot_be_read_counts_as_absent() {
     let bench = Bench::new();
     let name = bench.store("score", 0, 6, 0.5).await;
     bench.store("score", 0, 2, 0.25).await;
-    bench.execution.store.replace(&name, "no table").await.unwrap();
+    bench.run_context.store.replace(&name, "no table").await.unwrap();
     let found = bench.find("score", 0, 8).await;
     assert_eq!((counts(&found, &[0.25, 0.5]), found.missing), (vec![2, 0], bench.asked(2, 8)));
 }
@@ -162,7 +162,7 @@ async fn what_the_calls_behind_a_row_used_comes_with_it() {
     let questions = [(format!("q{}", asked[0]), used(3)), (format!("q{}", asked[1]), used(4))].into();
     let usage = TaskUsage { all: used(7), questions };
     let bytes = serde_json::to_vec(&usage).unwrap();
-    bench.execution.store.replace(&layout::usage(&name), bytes).await.unwrap();
+    bench.run_context.store.replace(&layout::usage(&name), bytes).await.unwrap();
     let found = bench.find("score", 0, 8).await;
     assert_eq!(found.used, usage.questions, "by question, for those that made calls");
     let alone = bench.part("score", 0, 1);
@@ -178,7 +178,7 @@ async fn an_output_is_in_the_order_of_the_dataset_and_says_what_was_there_before
     bench.store("score", 0, 4, 0.5).await;
     let made = |found: EarlierRows<ScoreRow>| {
         let new: Vec<ScoreRow> = found.missing.iter().rev().map(|&question| bench.row(question, 1.0)).collect();
-        TaskOutput::with_earlier(new, found, &bench.execution, |row| &row.question).unwrap()
+        TaskOutput::with_earlier(new, found, &bench.run_context, |row| &row.question).unwrap()
     };
     let questions = |output: &TaskOutput| {
         let crate::task::work::OutputContent::Bytes(bytes) = &output.content else { panic!("it is not written yet") };
@@ -192,8 +192,9 @@ async fn an_output_is_in_the_order_of_the_dataset_and_says_what_was_there_before
     assert_eq!((all.rows, all.resumed, all.reused), (4, 4, true), "nothing was left to do");
     let none = made(bench.find("another metric", 0, 4).await);
     assert_eq!((none.rows, none.resumed, none.reused), (4, 0, false));
-    let nothing =
-        TaskOutput::with_earlier(Vec::new(), EarlierRows::none(&[]), &bench.execution, |row: &ScoreRow| &row.question);
+    let nothing = TaskOutput::with_earlier(Vec::new(), EarlierRows::none(&[]), &bench.run_context, |row: &ScoreRow| {
+        &row.question
+    });
     let nothing = nothing.unwrap();
     assert_eq!((nothing.rows, nothing.reused), (0, false), "an output without rows is no earlier one");
 }
