@@ -1,7 +1,7 @@
 //! The only way to a model. Every call of a handle passes, in this order: an
 //! identical call in flight, the journal, the limiter (concurrency, retries,
-//! cancellation), the budget, the model. Its answer is in the journal before
-//! anyone sees it. The budget comes after the journal and the limiter because
+//! cancellation), the budget, the model. The whole answer is in the journal before
+//! a caller gets it. The budget comes after the journal and the limiter because
 //! an answer from the journal is free and a waiting call is not paid yet: each
 //! attempt, also a retry, asks the budget when it has its slot.
 

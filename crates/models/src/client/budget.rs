@@ -308,8 +308,8 @@ pub(super) struct Reservation<'a> {
 
 impl Reservation<'_> {
     /// The call was refused because of a rate limit, so it does not count. If
-    /// other processes spend the budget too, the call has been reported
-    /// already, and counts.
+    /// other processes spend the budget too, the call may have been reported
+    /// already, so it counts.
     pub(super) fn uncount(&self) {
         if self.budget.0.source.is_none() {
             let mut state = self.budget.0.state();

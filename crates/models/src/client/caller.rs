@@ -47,9 +47,9 @@ pub(super) struct Caller {
 }
 
 impl Caller {
-    /// Whether calls cost money, so that their answers are kept in the journal.
-    /// The outputs of an in-process embedder or reranker are kept as artifacts
-    /// instead.
+    /// Whether calls cost money. The journal keeps all answers of chat models; of
+    /// embedders and rerankers only remote ones, because the outputs of in-process
+    /// ones are artifacts.
     pub(super) fn is_remote(&self) -> bool {
         self.identity.is_remote()
     }
@@ -114,7 +114,7 @@ impl Caller {
                 .in_current_span()
             });
             let joined = flight.joined;
-            // The caller that began the call finishes it, also if this future is dropped.
+            // If this future is dropped after a cancellation, a call that it began runs on in the background.
             let _finishes = (!joined && self.keeps()).then(|| self.client.finish_if_cancelled(key, flight.call()));
             let answer = tokio::select! {
                 biased;

@@ -68,7 +68,7 @@ pub(super) fn limiter(
     (limiter, AbortOnDropHandle::new(renewal))
 }
 
-/// A number that identifies this process among all machines.
+/// A new random number by which an authority knows this process, for one limit or budget.
 pub(super) fn process() -> u64 {
     use std::hash::{BuildHasher, Hasher, RandomState};
     let mut hasher = RandomState::new().build_hasher();

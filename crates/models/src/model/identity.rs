@@ -6,8 +6,8 @@ use std::borrow::Cow;
 /// Where a model computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModelPlace {
-    /// In this process: calls cost no money, and their outputs are kept as
-    /// artifacts.
+    /// In this process: calls cost no money. Answers of chat models are kept in
+    /// the journal, vectors and scores as artifacts.
     Here,
     /// At an endpoint: calls leave this process, may cost money, and their
     /// answers are kept in the journal.

@@ -11,8 +11,9 @@ const MAXIMUM: usize = 256;
 /// the headers of answers, from refusals, and from latencies.
 ///
 /// All uses of one model at one endpoint with one key share one limit. If
-/// several entries of `[models]` state different numbers for it, the smallest
-/// of each holds for all of them, also for `concurrency`.
+/// several entries of `[models]` state different rates or `concurrency` for it, the
+/// smallest of each holds for all of them. `hedge` and `refusal_timeout_seconds` hold
+/// for their own entry only.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct EndpointLimits {
@@ -67,7 +68,7 @@ impl EndpointLimits {
         Self {
             requests_per_minute: least(self.requests_per_minute, other.requests_per_minute),
             tokens_per_minute: least(self.tokens_per_minute, other.tokens_per_minute),
-            // Each handle has its own setting for second attempts.
+            // Each handle has its own settings for second attempts and refusals.
             hedge: self.hedge,
             refusal_timeout_seconds: self.refusal_timeout_seconds,
         }

@@ -59,8 +59,8 @@ impl<T, C> JobQueue<T, C> {
             return;
         }
         let QueueState { idle, held, .. } = &mut *state;
-        // Of several threads, the one that was idle for the shortest time is
-        // taken, so that calls one after the other meet the same thread and its
+        // Of threads that hold equally much, the one that was idle for the shortest
+        // time is taken, so that calls one after the other meet the same thread and its
         // prompts.
         let free = idle.iter_mut().filter(|idle| idle.job.is_none());
         match free.max_by_key(|idle| longest_shared(&held[idle.thread], prompt)) {
