@@ -174,7 +174,7 @@ struct ChatPart {
     context_length: usize,
     /// Dollars per million tokens read and written.
     price: (f64, f64),
-    /// The function that stands for the model, if there is one.
+    /// See [`ChatModel::function_error`].
     function: Option<FunctionError>,
 }
 
