@@ -34,7 +34,7 @@ pub struct PreparedRun {
     pub trials: Vec<Trial>,
     /// What would run.
     pub plan: Arc<Plan>,
-    /// The golden questions, evidence anchored.
+    /// The golden questions, with the places of their evidence.
     pub questions: Vec<Question>,
     /// Documents that were read.
     pub documents: usize,

@@ -12,9 +12,9 @@ use async_trait::async_trait;
 /// Executes on this machine.
 #[derive(Debug, Clone)]
 pub struct Local {
-    /// Tasks that compute, at most.
+    /// The most tasks of one operator that compute at once.
     pub cores: usize,
-    /// Tasks that wait for models, at most.
+    /// The most tasks of one operator that wait for models at once.
     pub tasks: usize,
 }
 

@@ -229,7 +229,7 @@ pub(super) async fn execute(
             }
         }
     }
-    // With nothing in flight, the end of the work and the cancellation come at once.
+    // With nothing in flight, the loop may end without having seen the cancellation.
     let is_whole = outcome.outputs.len() + outcome.failed.len() == to_run.len() + reused.len();
     if end.is_none() && !is_whole && cancel.is_cancelled() {
         return Err(interrupted(run_context, &outcome));

@@ -62,7 +62,7 @@ impl Plan {
             plan.trials.push(tasks);
         }
         plan.name_trials(inputs.trials);
-        // All tasks that every trial would need on its own, including loading.
+        // `load` counted the loading tasks once; unshared, every trial would have its own.
         plan.unshared += documents.len() * inputs.trials.len().saturating_sub(1);
         plan
     }

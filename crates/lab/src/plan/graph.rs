@@ -88,7 +88,7 @@ pub struct PlanInputs<'a> {
     pub metadata: &'a BTreeMap<String, Metadata>,
     /// The identity of the PDF library.
     pub pdf_library: &'a str,
-    /// The golden questions, evidence anchored.
+    /// The golden questions, with the places of their evidence.
     pub questions: &'a [Question],
     /// For each trial, the questions that it answers, in order. If left out,
     /// all questions that the experiment wants answered.

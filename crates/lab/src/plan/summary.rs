@@ -26,7 +26,7 @@ pub struct PlanSummary {
     pub rejected: Vec<Rejected>,
     /// Files that cannot be read now.
     pub unread: Vec<Unread>,
-    /// Questions that are left out, since their evidence stands in such a file.
+    /// Questions that are left out, since their evidence stands in an unread file.
     pub left_out: Vec<String>,
     /// How long the remaining tasks should take, from earlier runs on this machine.
     pub time: Option<TimeEstimate>,

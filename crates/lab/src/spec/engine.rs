@@ -24,8 +24,8 @@ pub struct EngineSpec {
 pub struct LocalEngineSpec {
     /// The most threads that compute; at most the machine's cores, which are the default.
     pub cores: Option<usize>,
-    /// The most model calls or questions in flight per model; the model's own limit holds too.
-    /// Default 16.
+    /// The most tasks of one operator that wait for models at once, and the most questions or
+    /// documents in flight in one task; each model's own limit holds too. Default 16.
     pub tasks: usize,
     /// Seconds between two saves of a long embedding; an interrupted run
     /// continues from the last one. Default 2.

@@ -184,8 +184,8 @@ fn read_objective<'a>(reader: &mut ExperimentReader<'a>, table: &DeTable<'a>, me
 }
 
 /// The default objective, for retrieval metrics and for answer metrics apart: the preferred metrics
-/// without a token limit, else those with one, else all that need no judge and are not excluded. A
-/// judged metric chooses only if `objective` names it.
+/// whose label is only their name (no token limit), else all preferred ones, else all that need no
+/// judge and are not excluded. A judged metric chooses only if `objective` names it.
 fn default_objective(metrics: &[MetricConfig]) -> Vec<String> {
     let of_kind = |answers: bool| -> Vec<String> {
         let has_role = |metric: &MetricConfig, role| metric.objective_role() == role;
@@ -197,8 +197,8 @@ fn default_objective(metrics: &[MetricConfig]) -> Vec<String> {
             all.iter().filter(|metric| is(metric)).map(|metric| metric.label()).collect()
         };
         let is_preferred = |metric: &MetricConfig| has_role(metric, ObjectiveRole::Preferred);
-        let by_label = labels(&|metric| is_preferred(metric) && metric.label() == metric.name());
-        [by_label, labels(&is_preferred), labels(&|_| true)]
+        let plain = labels(&|metric| is_preferred(metric) && metric.label() == metric.name());
+        [plain, labels(&is_preferred), labels(&|_| true)]
             .into_iter()
             .find(|chosen| !chosen.is_empty())
             .unwrap_or_default()

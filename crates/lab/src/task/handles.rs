@@ -150,7 +150,7 @@ pub(crate) struct TurnModels<'a> {
 }
 
 impl ModelHandles {
-    /// The models for a task, whose calls take this place in the queue.
+    /// The models for a task, whose chat calls take this place in the queue.
     pub(crate) fn in_turn(&self, turn: CallTurn) -> TurnModels<'_> {
         TurnModels { models: self, turn, repeat: 0 }
     }

@@ -24,7 +24,7 @@ impl DoWork for ChunkWork {
         let models = cx.models();
         let chunker = self.chunker.build(&models.context(self.embedder.as_deref()))?;
         let (progress, operator) = (cx.progress.clone(), cx.task.operator());
-        // Every call of a chunker counts in the price.
+        // `counts_in_price` is true if the chunker calls models.
         let chunks: Vec<rag::Chunk> = if self.counts_in_price() {
             let cut: Vec<_> = documents.iter().map(|document| chunker.chunk(document)).collect();
             let tasks = cx.run_context.experiment.engine.local.tasks;

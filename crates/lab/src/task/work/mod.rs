@@ -90,7 +90,7 @@ impl TaskContext<'_> {
         self.progress.expect(self.task.operator(), rows);
     }
 
-    /// The experiment's models, whose calls take the task's place in the queue.
+    /// The experiment's models, whose chat calls take the task's place in the queue.
     fn models(&self) -> TurnModels<'_> {
         self.run_context.models().in_turn(self.turn)
     }
