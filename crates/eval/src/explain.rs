@@ -1,5 +1,5 @@
 //! Explains a score in words, from [`crate::Scored::detail`]. The parts of a detail
-//! are recognised by their form, so metrics need no code of their own for it.
+//! are recognised by name and form, so metrics need no code of their own for it.
 
 use serde_json::{Map, Value};
 

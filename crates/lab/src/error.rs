@@ -43,7 +43,7 @@ pub enum Error {
         /// Why.
         reason: String,
     },
-    /// A worker could not do a task.
+    /// A worker could not do a task, or another part of a graph sent no answer.
     #[error("{0}")]
     Remote(String),
     /// A worker could not do a task, because a user's function failed.

@@ -141,8 +141,8 @@ fn of_output(folder: &str, artifact: &str) -> String {
     format!("{folder}/{name}.json")
 }
 
-/// `artifacts/ab`: the folder of the outputs of all tasks that do parts of the
-/// same range of questions: their keys begin like the key of the whole range.
+/// `artifacts/ab`: the folder of the outputs of all tasks that ask questions of one range
+/// (`plan::ranges`), since their keys begin like `key`, the key of the whole range.
 pub(crate) fn artifact_folder(key: &Key) -> String {
     format!("{ARTIFACTS}/{}", &key.hex()[..2])
 }

@@ -65,7 +65,7 @@ impl Session {
 
     fn of(experiment: Experiment, setup: Setup, workspace: Workspace) -> Self {
         let file_caps = experiment.evaluate.budget;
-        let budget = match (&setup.cluster.allowance, &setup.cluster.lessor) {
+        let budget = match (&setup.cluster.shared_budget, &setup.cluster.lessor) {
             (Some((name, caps)), Some(lessor)) => Budget::shared(name.clone(), *caps, lessor.clone()),
             _ => Budget::new(Caps { usd: setup.budget_usd.or(file_caps.usd), ..file_caps }),
         };

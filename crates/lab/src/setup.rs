@@ -71,7 +71,7 @@ pub struct ClusterSetup {
     /// them.
     pub lessor: Option<Arc<dyn Lessor>>,
     /// The name and the caps of the shared budget.
-    pub allowance: Option<(String, Caps)>,
+    pub shared_budget: Option<(String, Caps)>,
     /// Where models come from that are missing on a worker; none are pulled
     /// if left out.
     pub pull: Option<PullOptions>,

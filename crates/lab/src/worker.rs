@@ -49,7 +49,7 @@ impl Worker {
         experiment.engine.local.cores = Some(driver.cores.max(1));
         // The driver divides the budget of the file.
         experiment.evaluate.budget = Caps::default();
-        let cluster = ClusterSetup { allowance: driver.budget.clone(), ..setup.cluster };
+        let cluster = ClusterSetup { shared_budget: driver.budget.clone(), ..setup.cluster };
         let setup = Setup { budget_usd: None, cluster, ..setup };
         let progress = setup.control.progress.clone();
         let session = Session::open(experiment, setup)?;

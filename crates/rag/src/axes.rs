@@ -247,7 +247,7 @@ fn require(schema: &mut Value) {
                     value => value.is_null(),
                 };
                 let empty = |name: &str| keys.get(name).and_then(|key| key.get("default")).is_some_and(is_empty);
-                // The criterion of the metric `prompt` is a file or a text.
+                // A file is not required where its content can stand in the settings instead.
                 let either = empty("file") && (empty("template") || empty("source"));
                 let needed = |name: &&str| empty(name) && !(either && matches!(*name, "file" | "source"));
                 missing.extend(NEEDED.into_iter().filter(needed));

@@ -214,7 +214,7 @@ pub trait Component: Send + Sync {
     }
 
     /// The names of settings that do not affect its output; they are not part of
-    /// keys. A list of components leaves them out of each one.
+    /// keys. For a list of components, [`Choice::keyed`] leaves them out.
     fn unkeyed(&self) -> &'static [&'static str] {
         match self.parts()[..] {
             [part] => part.unkeyed(),

@@ -90,12 +90,12 @@ pub enum Error {
         /// What happened.
         failure: Box<python::Failure>,
     },
-    /// A part that the component needs was not given.
+    /// Something that the component needs was not given.
     #[error("{component} needs {part}")]
     Needs {
         /// The component.
         component: &'static str,
-        /// The missing part.
+        /// What is missing.
         part: &'static str,
     },
     /// An index that the component searches was not opened.

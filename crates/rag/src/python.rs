@@ -5,9 +5,9 @@
 //! starts one interpreter process for the function. This process serves all
 //! uses of the function in this program; calls are lines of JSON, one after the
 //! other. Calls of an `async def` run side by side in the process' event loop,
-//! up to `concurrency` of them. If the process has ended, the next call starts a new one. If there
-//! are more than a few processes, the function used longest ago loses its
-//! process.
+//! up to `concurrency` of them. If the process has ended, the next call starts a
+//! new one. A process that no [`Function`] uses any more is kept only while its
+//! function is among the few used last.
 //!
 //! The interpreter is that of [`set_interpreter`] unless the settings name
 //! another one. If a call takes longer than its limit (`timeout_seconds`), its
@@ -49,8 +49,8 @@ pub const CONCURRENCY: usize = 16;
 /// The most calls of one function at once: each holds a thread while it waits.
 const MOST_AT_ONCE: usize = 256;
 
-/// The functions whose processes wait for the next call; the one used last comes first.
-static PROCESSES: Mutex<Vec<(ProcessSetup, Process)>> = Mutex::new(Vec::new());
+/// The functions used last, the latest first; their processes are kept for the next use.
+static PROCESSES: Mutex<Vec<(ProcessSetup, Arc<FunctionCallQueue>)>> = Mutex::new(Vec::new());
 /// The processes of all [`Function`]s, also those that `PROCESSES` no longer holds.
 static IN_USE: Mutex<Vec<Weak<FunctionCallQueue>>> = Mutex::new(Vec::new());
 /// The most processes that are kept, however many functions a notebook tries.
@@ -283,13 +283,11 @@ pub struct FunctionPlace {
     pub shift: i64,
 }
 
-/// Sets where a source was defined that settings hold in full, for messages.
-/// Without it, line numbers count from the beginning of the source.
+/// Sets where the text of a setting `source` was defined, for messages. Without
+/// it, line numbers count from the beginning of that text.
 pub fn set_place(source: &str, place: FunctionPlace) {
     lock(&PLACES).insert(source.to_owned(), place);
 }
-
-type Process = Arc<FunctionCallQueue>;
 
 /// Sends calls to an interpreter: one after the other, or several at once.
 struct FunctionCallQueue {
@@ -345,8 +343,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Lets a new run try everything again: functions that were not called for a
-/// while, and functions whose source could not be run, because a missing
+/// Lets a new run try everything again: functions that are paused after too many
+/// timeouts, and functions whose source could not be run, because a missing
 /// package may be installed now.
 pub fn reset_failures() {
     for process in lock(&IN_USE).iter().filter_map(Weak::upgrade) {
@@ -367,7 +365,7 @@ pub struct Function {
     parameters: Vec<&'static str>,
     optional: Vec<&'static str>,
     limit: Duration,
-    process: Process,
+    queue: Arc<FunctionCallQueue>,
 }
 
 impl fmt::Debug for Function {
@@ -398,7 +396,7 @@ impl Function {
             at_once: is_async.then_some(concurrency),
         };
         let limit = Duration::from_secs_f64(script.timeout_seconds);
-        Ok(Self { stage, process: process(&setup), setup, parameters, optional, limit })
+        Ok(Self { stage, queue: queue(&setup), setup, parameters, optional, limit })
     }
 
     /// The names of its parameters.
@@ -431,7 +429,7 @@ impl Function {
     pub async fn call_async(self: &Arc<Self>, arguments: Value) -> Result<Value, Box<Failure>> {
         let (function, caller) = (self.clone(), caller());
         // An error means that the semaphore is closed, which never happens.
-        let _slot = self.process.slots.acquire().await;
+        let _slot = self.queue.slots.acquire().await;
         let called =
             tokio::task::spawn_blocking(move || on_behalf_of_blocking(&caller, || function.call(&arguments))).await;
         called.map_err(|error| self.failure(Problem::new(FailureKind::Ended, error.to_string())))?
@@ -447,7 +445,7 @@ impl Function {
     }
 
     fn call_as(&self, arguments: &Value, caller: Option<Arc<str>>) -> Result<Value, Problem> {
-        let _alone = self.setup.at_once.is_none().then(|| lock(&self.process.alone));
+        let _alone = self.setup.at_once.is_none().then(|| lock(&self.queue.alone));
         self.check_pause()?;
         let running = self.live_interpreter(caller.clone())?;
         let mut reply = match running.call(arguments, caller.clone(), self.limit) {
@@ -463,7 +461,7 @@ impl Function {
                 return Err(self.record_timeout(caller.as_deref(), "did not return"));
             }
         };
-        *lock(&self.process.timeouts) = RecentTimeouts::default();
+        *lock(&self.queue.timeouts) = RecentTimeouts::default();
         match exception(&mut reply) {
             Some(problem) => Err(problem),
             None => Ok(reply.remove("value").unwrap_or_default()),
@@ -472,7 +470,7 @@ impl Function {
 
     /// The running interpreter, which is started if there is none.
     fn live_interpreter(&self, caller: Option<Arc<str>>) -> Result<Arc<Interpreter>, Problem> {
-        let mut state = lock(&self.process.state);
+        let mut state = lock(&self.queue.state);
         match &*state {
             InterpreterState::Interpreter(running) if running.is_alive() => return Ok(running.clone()),
             InterpreterState::Broken(problem) => return Err(problem.clone()),
@@ -491,7 +489,7 @@ impl Function {
 
     /// Forgets an interpreter that has ended or is about to end.
     fn forget(&self, ended: &Arc<Interpreter>) {
-        let mut state = lock(&self.process.state);
+        let mut state = lock(&self.queue.state);
         if matches!(&*state, InterpreterState::Interpreter(running) if Arc::ptr_eq(running, ended)) {
             *state = InterpreterState::None;
         }
@@ -519,7 +517,7 @@ impl Function {
 
     /// Fails while the function is paused after too many timeouts.
     fn check_pause(&self) -> Result<(), Problem> {
-        let mut timeouts = lock(&self.process.timeouts);
+        let mut timeouts = lock(&self.queue.timeouts);
         let Some(until) = timeouts.paused_until else { return Ok(()) };
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -535,7 +533,7 @@ impl Function {
     }
 
     fn record_timeout(&self, caller: Option<&str>, what: &str) -> Problem {
-        let mut timeouts = lock(&self.process.timeouts);
+        let mut timeouts = lock(&self.queue.timeouts);
         timeouts.count += 1;
         if timeouts.count >= TIMEOUTS_BEFORE_PAUSE {
             timeouts.paused_until = Some(Instant::now() + (self.limit * PAUSE_FACTOR).min(MAX_PAUSE));
@@ -562,8 +560,8 @@ fn exception(reply: &mut Map<String, Value>) -> Option<Problem> {
     Some(Problem { kind: FailureKind::Raised, message, traceback })
 }
 
-/// The process of all functions with this setup.
-fn process(setup: &ProcessSetup) -> Process {
+/// The queue of calls of all functions with this setup.
+fn queue(setup: &ProcessSetup) -> Arc<FunctionCallQueue> {
     let mut processes = lock(&PROCESSES);
     let entry = match processes.iter().position(|(other, _)| other == setup) {
         Some(i) => processes.remove(i),

@@ -130,6 +130,18 @@ async fn judges_and_noise_are_priced_before_they_are_asked() {
 }
 
 #[test]
+fn a_limit_holds_for_questions_in_the_experiment_file_too() {
+    let workspace = Workspace::new();
+    let row = |question: &str| format!("[[dataset.rows]]\nquestion = \"{question}\"\nreference = \"mice\"\n");
+    let rows = ["What do owls eat?", "Who eats mice?", "What hunts at night?"].map(row).concat();
+    workspace.experiment("retriever = [\"bm25\"]", &format!("{rows}[evaluate]\nmetrics = [\"context_tokens\"]"));
+    let questions =
+        |arguments: &[&str]| workspace.run(arguments).succeeds().json()["dataset"]["questions"].as_u64().unwrap();
+    assert_eq!(questions(&["plan", "--json"]), 3);
+    assert_eq!(questions(&["plan", "--limit", "2", "--json"]), 2);
+}
+
+#[test]
 fn a_value_of_the_file_is_replaced_for_one_command_and_the_record_says_so() {
     let workspace = workspace();
     let set = ["--set", "space.retriever.bm25.top_k=3", "--set", "evaluate.metrics=[\"recall\"]", "--limit", "3"];

@@ -11,7 +11,7 @@
 //! | answer | `answer`, `response` (Ragas ≥ 0.2), `actual_output` (DeepEval), `prediction`, `output` |
 //! | passages | `contexts`, `retrieved_contexts` (Ragas ≥ 0.2), `retrieval_context` (DeepEval), `passages` |
 //! | reference answer | `reference`, `ground_truth`, `ground_truths` (the first), `expected_output` (DeepEval), `expected` |
-//! | golden evidence | `evidence`: a list of `{document, quote, span?}`; bytes also as `start_byte`, `end_byte` |
+//! | golden evidence | `evidence`: a list of `{document, quote, span?}`; the span's bytes also as `start_byte`, `end_byte` |
 //! | tags | `tags` |
 //! | whether the documents answer it | `answerable`, `is_impossible` |
 //!

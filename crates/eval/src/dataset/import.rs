@@ -18,8 +18,8 @@
 //!
 //! `contexts` means two things in Ragas 0.1: the golden passages in a test set,
 //! and the retrieved ones in a table of answers. It is evidence unless the row
-//! has an `answer`. An `answer` is the reference only in a row that has neither
-//! a reference column nor contexts. `retrieved_contexts` and `response` are the
+//! has an `answer` or a `response`. An `answer` is the reference only in a row that
+//! has neither a reference column nor contexts. `retrieved_contexts` and `response` are the
 //! output of a system, and no part of a golden dataset.
 //!
 //! Unknown columns are listed in [`FileQuestions::ignored`]; a misspelt column is an

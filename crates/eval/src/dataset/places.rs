@@ -74,12 +74,12 @@ pub(super) enum PassagesError {
     Place { number: usize, cause: PlaceError },
     #[error(
         "at {number}: its place overlaps golden evidence of `{document}`, and its text has other words there: count both \
-         in bytes, or {DOCUMENTS}"
+         places in bytes, or {DOCUMENTS}"
     )]
     OtherWords { number: usize, document: String },
     #[error(
         "at {number}: its text holds the quote of golden evidence, and its place does not overlap it; the same is true of \
-         {elsewhere} of {all} passages with such a quote: count both in bytes, or {DOCUMENTS}"
+         {elsewhere} of {all} passages with such a quote: count both places in bytes, or {DOCUMENTS}"
     )]
     Elsewhere { number: usize, elsewhere: usize, all: usize },
 }
@@ -220,7 +220,7 @@ pub(super) fn compare<'a>(
 }
 
 enum PlaceComparison {
-    /// They have nothing in common.
+    /// They have nothing in common, or the evidence has no place.
     Unknown,
     Agree,
     /// The passage holds the quote, but its place is elsewhere.

@@ -17,7 +17,7 @@ pub enum SplitError {
     /// The share is not between 0 and 1.
     #[error("the test part must be a share between 0 and 1, not {0}")]
     InvalidShare(f64),
-    /// All evidence is in one group of documents.
+    /// Every question has evidence in the same group of documents.
     #[error(
         "all evidence is in one document, or in documents that share questions: split by document, the tune split or the \
          test split would be empty"
@@ -69,8 +69,8 @@ impl Dataset {
     /// group is too large for the share, the group nearest to it is taken.
     ///
     /// # Errors
-    /// If the share is not between 0 and 1, evidence names no document, all evidence
-    /// is in one group of documents, or there are too few questions for two parts.
+    /// If the share is not between 0 and 1, evidence names no document, every question
+    /// has evidence in the same group of documents, or two parts need more questions.
     /// The dataset is then unchanged.
     pub fn split(&mut self, test_share: f64, seed: u64) -> Result<SplitCounts, SplitError> {
         if !(test_share > 0.0 && test_share < 1.0) {

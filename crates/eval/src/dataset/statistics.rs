@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 pub struct DatasetStatistics {
     /// The digest that names this version of the questions.
     pub version: String,
-    /// The counts that a run shows too. The reader of the file adds its unused
-    /// columns.
+    /// The counts that a run shows too. The caller adds the unused columns of the
+    /// file.
     #[serde(flatten)]
     pub report: DatasetReport,
     /// Questions by kind; `written` if they were not generated.

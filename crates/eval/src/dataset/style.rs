@@ -11,9 +11,9 @@ pub enum QuestionStyle {
     Plain,
     /// Key words, as typed into a search box.
     WebSearch,
-    /// With slips of the keys.
+    /// With typing errors.
     Misspelled,
-    /// With mistakes of somebody who is not at home in the language.
+    /// With the mistakes of somebody who is learning the language.
     PoorGrammar,
 }
 

@@ -12,7 +12,7 @@ const PASSAGES: usize = 12;
 const CHARACTERS: usize = 240;
 
 /// Asks once for all personas. Returns fewer if the model writes fewer, and none if
-/// its reply cannot be read; questions then have no persona.
+/// this call fails or its reply cannot be read; questions then have no persona.
 ///
 /// # Errors
 /// The model cannot be used at all.

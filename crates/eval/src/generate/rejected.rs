@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case", tag = "reason", content = "detail")]
 #[non_exhaustive]
 pub enum RejectionReason {
-    /// The passage is too short.
+    /// The passage is too short, or its text is not that of its span.
     #[error("the passage is too short")]
     TooShort,
     /// The passage is a table of contents, an index or a licence page.

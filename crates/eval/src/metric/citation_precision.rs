@@ -62,7 +62,7 @@ impl Describe for Config {
 struct SentenceCitation<'a> {
     sentence: &'a CitedSentence,
     number: u32,
-    /// Whether others of its sentence may suffice.
+    /// Whether the sentence's other citations may suffice without it.
     doubtful: bool,
     needed: bool,
 }

@@ -17,7 +17,7 @@
 //!
 //! Calls for a score: two that list the statements, and one for each statement
 //! of the answer. Where the reference does not support all of these, for each
-//! passage also one for each statement that it does not support; and if the
+//! passage also one for each statement that the reference does not support; and if the
 //! passage supports any of those, one for each statement of the reference. A
 //! judge that tells no token probabilities gets all statements of such a step
 //! in one call.
@@ -48,7 +48,7 @@ use serde_json::{Value, json};
 
 pub(super) const VERSION: u32 = 2;
 
-/// Which passages' errors are counted.
+/// Which errors are counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "Mode")]

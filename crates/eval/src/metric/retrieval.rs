@@ -62,7 +62,7 @@ impl RetrievalSettings {
     }
 }
 
-/// The label of a metric that looks at this many tokens; none if it looks at all.
+/// The label of a metric that looks at this many tokens; `None` without a limit.
 pub(super) fn at_context(metric: &str, tokens: Option<u32>) -> Option<String> {
     tokens.map(|tokens| format!("{metric}@{tokens}t"))
 }

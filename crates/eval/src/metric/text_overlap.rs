@@ -39,7 +39,7 @@ pub(super) struct Overlap {
     pub(super) golden: f64,
     /// What was retrieved, each place once.
     pub(super) retrieved: f64,
-    /// What was retrieved, as often as it was.
+    /// What was retrieved, each place as often as it was retrieved.
     pub(super) retrieved_with_repeats: f64,
     /// The golden evidence that was retrieved, each place once.
     pub(super) shared: f64,

@@ -1,5 +1,5 @@
 //! A score from two ratings by differently worded prompts, as in Nvidia's
-//! metrics of Ragas: what hangs on a prompt's wording is halved.
+//! metrics of Ragas: the wording of one prompt counts only half.
 //!
 //! score = mean of both ratings / the greatest rating of the scale. A rating
 //! that cannot be read means no score (`JudgeUnparsable`): the other alone

@@ -77,7 +77,7 @@ pub fn bootstrap_means(columns: &[&[f64]], range: (f64, f64), seed: u64) -> Vec<
         found.into_iter().for_each(|(i, interval)| intervals[i] = interval);
     }
 
-    // Each sparse column twice: with the unseen part at either end of the range.
+    // Each sparse column twice: with the extra half question at either end of the range.
     let extended: Vec<Vec<f64>> = sparse
         .iter()
         .flat_map(|&i| [range.0, range.1].map(|end| columns[i].iter().copied().chain([end]).collect()))
@@ -157,7 +157,7 @@ pub fn bootstrap_mean_of_means(metrics: &[&[Option<f64>]], range: (f64, f64), se
         shares.sum()
     };
     let influence: Vec<f64> = (0..n).map(sum_of_shares).collect();
-    // Where few questions differ, the unseen part stands at an end of the range.
+    // Where few questions differ, the extra half question is at an end of the range.
     let few = differing(&influence) < FEW;
     if fewest > large_sample::MORE_THAN && !few {
         let found = large_sample::interval_of_means(metrics, mean(&means)?, &influence, fewest)?;

@@ -33,8 +33,8 @@ pub struct NoiseBudget {
 
 impl NoiseBudget {
     /// The components of `scores` (question × answer × judgement). `None` if questions
-    /// have different numbers of answers, or answers of judgements, or if there are
-    /// fewer than two questions. With one answer or one judgement each, its component
+    /// differ in the number of answers, answers differ in the number of judgements, or
+    /// there are fewer than two questions. With one answer or one judgement each, its component
     /// cannot be separated from the one above it and is 0.
     pub fn of(scores: &[Vec<Vec<f64>>]) -> Option<Self> {
         let questions = scores.len();

@@ -90,7 +90,7 @@ impl Reach {
         self.addresses.insert(address);
     }
 
-    /// The reach of both.
+    /// The same reach, with the functions, addresses and sent settings of another.
     #[must_use]
     pub fn and(mut self, other: &Self) -> Self {
         self.functions |= other.functions;

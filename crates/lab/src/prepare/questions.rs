@@ -48,7 +48,10 @@ pub(super) struct DatasetQuestions {
 pub(crate) async fn import(session: &Session, mistakes: &mut Vec<String>) -> Result<ImportedDataset, Error> {
     let Some(spec) = &session.experiment.dataset else { return Ok(ImportedDataset::nothing()) };
     match spec.inline() {
-        Some(Ok(rows)) => return Ok(ImportedDataset { dataset: Some(rows.dataset), ignored: rows.ignored }),
+        Some(Ok(mut rows)) => {
+            rows.dataset.questions.truncate(spec.limit.unwrap_or(usize::MAX));
+            return Ok(ImportedDataset { dataset: Some(rows.dataset), ignored: rows.ignored });
+        }
         Some(Err(errors)) => {
             mistakes.extend(errors);
             return Ok(ImportedDataset::nothing());

@@ -60,7 +60,7 @@ impl Scorer {
         };
         let mut cannot = Vec::new();
         spec.evaluate.metrics.retain(|config| {
-            let columns = || Missing::NotApplicable("it has no columns".to_owned());
+            let columns = || Missing::NotApplicable("a user's question has no columns of a file".to_owned());
             let reason = why_not_applicable(config, &bare).or_else(|| config.needs().columns.then(columns));
             if let Some(reason) = &reason {
                 cannot.push(format!("`{}` cannot score what users ask ({reason})", config.label()));

@@ -78,7 +78,7 @@ pub struct DatasetSpec {
     /// Generate the file if it is not there.
     #[serde(default)]
     pub generate: Option<GenerateSpec>,
-    /// Only this many questions, in file order, as if the file had no more.
+    /// Only this many questions, the first, as if there were no more.
     /// Default all.
     #[serde(default)]
     pub limit: Option<usize>,

@@ -7,8 +7,8 @@
 //! Source: LlamaIndex 0.14 `HierarchicalNodeParser` and `AutoMergingRetriever`,
 //! and how they work: gaps are filled only between hits that stand next to each
 //! other in the list, and a parent's score is the mean of its children's.
-//! A chunk that ends up in the list twice is kept once, with its best score. A
-//! filled-in chunk that was never retrieved names its own row.
+//! A chunk that ends up in the list twice is kept once, with its best score. The
+//! passage of a filled-in chunk lists the chunk itself as its hit.
 //! Difference: LlamaIndex 0.14.25's parser leaves out the link to the next chunk
 //! below the first level, so that its retriever never fills a gap there. Here
 //! gaps are filled, as its retriever does once the links are there.

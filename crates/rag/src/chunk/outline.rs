@@ -73,11 +73,11 @@ impl<'a> Outline<'a> {
     /// of that section, and one that begins right before a title gets its heading.
     fn heading(&self, span: Span) -> Option<String> {
         let next = self.sections.partition_point(|section| section.start <= span.start);
-        // Text before the first heading has none.
         let has_text = |start: usize, end: usize| {
             let (start, end) = (start.max(span.start), end.min(span.end));
             start < end && self.document.text.get(start..end).is_some_and(|text| !text.trim().is_empty())
         };
+        // From the section that the span begins in; text before the first heading is in none.
         let begun = self.sections[next.saturating_sub(1)..].iter().take_while(|section| section.start < span.end);
         let ends = self.sections[next.saturating_sub(1)..].iter().skip(1).map(|section| section.start);
         let touched: Vec<(&Section<'_>, usize)> = begun.zip(ends.chain([usize::MAX])).collect();

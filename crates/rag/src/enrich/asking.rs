@@ -41,8 +41,8 @@ pub(super) fn calls_per_chunk(model: &str, item: Item, more: u64, completion: u3
 
 /// Does the first of these, and then the others at the same time: what their
 /// prompts share is computed, or cached by a provider, before they need it.
-/// `turn` is the right to use the model's memory of prompts. It is released when
-/// one call is left: that call and the first one of the next caller overlap.
+/// `turn` is that of [`Chat::turn`], for a local model's cache of prompts. It ends
+/// when one call is left: that call and the first one of the next caller overlap.
 pub(super) async fn first_then_all<T, F: Future<Output = T>>(
     turn: Option<OwnedSemaphorePermit>,
     work: Vec<F>,

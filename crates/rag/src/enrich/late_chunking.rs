@@ -24,8 +24,8 @@
 //! share twice; no call to a chat model. But a token in a window of 8,192 looks
 //! at as many others, so that embedding takes several times as long as of small
 //! chunks, and 3 GB of memory for twelve heads of attention, in each ONNX session;
-//! the model's `max_tokens` makes the window shorter. A document is the smallest
-//! part that an interrupted run continues with.
+//! the model's `max_tokens` makes the window shorter. An interrupted run begins
+//! an unfinished document again.
 //!
 //! A document that is longer than the window is read in windows that share
 //! `overlap` tokens, and each chunk is taken from the window in which most

@@ -24,7 +24,7 @@ impl Component for Config {
 
 impl Config {
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Generator>, Error> {
-        Ok(Box::new(Compact(self.0.asker("generator compact", cx)?)))
+        Ok(Box::new(Compact(self.0.answer_model("generator compact", cx)?)))
     }
 }
 

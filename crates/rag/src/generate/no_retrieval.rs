@@ -37,7 +37,7 @@ impl Config {
     }
 
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Generator>, Error> {
-        Ok(Box::new(FromMemory(self.settings().asker(NAME, cx)?)))
+        Ok(Box::new(FromMemory(self.settings().answer_model(NAME, cx)?)))
     }
 }
 

@@ -77,14 +77,14 @@ impl Config {
         check_timeout(self.timeout_seconds).map_err(refuse)?;
         self.settings.check(NAME)?;
         let function = StageFunction::new(NAME, self.script(), &PARAMETERS)?;
-        let asker = self.settings.asker(NAME, cx)?.with_stop_texts(&[]);
-        Ok(Box::new(PythonGenerator { function, asker }))
+        let model = self.settings.answer_model(NAME, cx)?.with_stop_texts(&[]);
+        Ok(Box::new(PythonGenerator { function, model }))
     }
 }
 
 struct PythonGenerator {
     function: StageFunction,
-    asker: AnswerModel,
+    model: AnswerModel,
 }
 
 #[async_trait]
@@ -97,7 +97,7 @@ impl Generator for PythonGenerator {
     ) -> Result<Answer, Error> {
         if passages.is_empty() {
             let draft = Draft { text: NO_ANSWER.to_owned(), ..Draft::default() };
-            return self.asker.answer(&draft, passages, 0, Tally::default());
+            return self.model.answer(&draft, passages, 0, Tally::default());
         }
         let arguments = self.function.arguments(|name| match name {
             "question" => json!(question),
@@ -106,8 +106,8 @@ impl Generator for PythonGenerator {
         });
         let written = self.function.call_async(arguments).await?;
         let messages = messages(written).map_err(|error| self.function.unusable(error, None))?;
-        let (draft, tally) = self.asker.ask(messages, self.asker.watch(on_text, passages, 0)).await?;
-        self.asker.answer(&draft, passages, 0, tally)
+        let (draft, tally) = self.model.ask(messages, self.model.watch(on_text, passages, 0)).await?;
+        self.model.answer(&draft, passages, 0, tally)
     }
 }
 

@@ -28,7 +28,7 @@ impl Component for Config {
 
 impl Config {
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Generator>, Error> {
-        Ok(Box::new(Refine(self.0.asker("generator refine", cx)?)))
+        Ok(Box::new(Refine(self.0.answer_model("generator refine", cx)?)))
     }
 }
 
@@ -52,7 +52,7 @@ impl Generator for Refine {
 /// Answers from the first pack of sources and refines with the others. Without
 /// any pack there is no call, and the answer is `NO_ANSWER`.
 pub(super) async fn answer(
-    asker: &AnswerModel,
+    model: &AnswerModel,
     task: &PromptTask<'_>,
     packs: &[String],
     passages: &[Passage],
@@ -61,17 +61,17 @@ pub(super) async fn answer(
 ) -> Result<Answer, Error> {
     let mut draft = Draft::default();
     let mut tally = Tally::default();
-    let watch = asker.watch(on_text, passages, dropped);
+    let watch = model.watch(on_text, passages, dropped);
     for (number, pack) in (1..).zip(packs) {
         // Nothing is worth refining until something was answered.
         let messages = if says_nothing(&draft.text) { task.answer(pack) } else { task.refine(&draft.text, pack) };
-        let (reply, cost) = asker.ask(messages, watch.filter(|_| number == packs.len())).await?;
+        let (reply, cost) = model.ask(messages, watch.filter(|_| number == packs.len())).await?;
         tally += cost;
         if !says_nothing(&reply.text) {
             draft = reply;
         }
     }
-    asker.answer(&draft, passages, dropped, tally)
+    model.answer(&draft, passages, dropped, tally)
 }
 
 #[cfg(test)]

@@ -84,8 +84,8 @@ impl Config {
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Generator>, Error> {
         let are_sound = (1..=3).contains(&self.rounds) && (1..=2).contains(&self.enough);
         ensure(NAME, are_sound, "rounds must be 1, 2 or 3, and enough 1 or 2")?;
-        let asker = self.settings().asker(NAME, cx)?;
-        Ok(Box::new(Reflection { asker, rounds: self.rounds, enough: self.enough }))
+        let model = self.settings().answer_model(NAME, cx)?;
+        Ok(Box::new(Reflection { model, rounds: self.rounds, enough: self.enough }))
     }
 }
 
@@ -107,7 +107,7 @@ impl Component for Config {
 }
 
 struct Reflection {
-    asker: AnswerModel,
+    model: AnswerModel,
     rounds: u32,
     enough: u8,
 }
@@ -125,10 +125,10 @@ impl Generator for Reflection {
         passages: &[Passage],
         _: Option<OnText<'_>>,
     ) -> Result<Answer, Error> {
-        let task = self.asker.task(question);
-        let room = self.asker.room(&task)?;
-        let (packs, dropped) = self.asker.packs(passages, room);
-        let first = refine::answer(&self.asker, &task, &packs, passages, dropped, None).await?;
+        let task = self.model.task(question);
+        let room = self.model.room(&task)?;
+        let (packs, dropped) = self.model.packs(passages, room);
+        let first = refine::answer(&self.model, &task, &packs, passages, dropped, None).await?;
         if packs.is_empty() || says_nothing(&first.text) {
             return Ok(first);
         }
@@ -138,7 +138,7 @@ impl Generator for Reflection {
         let mut best_grade = self.grade(&sources, &task, &best.text, &mut tally).await?;
         for _ in 0..self.rounds {
             let Some(known) = best_grade.filter(|grade| *grade < self.enough) else { break };
-            let (draft, cost) = self.asker.ask(task.correct(&best.text, &sources), None).await?;
+            let (draft, cost) = self.model.ask(task.correct(&best.text, &sources), None).await?;
             tally += cost;
             if draft.was_cut_before_its_first_word() {
                 break;
@@ -149,7 +149,7 @@ impl Generator for Reflection {
                 (best_grade, best) = (Some(grade), draft);
             }
         }
-        self.asker.answer(&best, passages, dropped, tally)
+        self.model.answer(&best, passages, dropped, tally)
     }
 }
 
@@ -157,7 +157,7 @@ impl Reflection {
     /// The sources by which an answer is graded and written anew: those that it
     /// was taken from, and as many others as one call can hold.
     fn evidence(&self, answer: &Answer, passages: &[Passage], room: usize) -> String {
-        let (sources, _) = self.asker.sources(passages, room);
+        let (sources, _) = self.model.sources(passages, room);
         let texts = passages.iter().map(|passage| passage.text.as_str());
         let cited = match &answer.citations[..] {
             [] => citation::source_of(&answer.text, texts).into_iter().collect(),
@@ -188,7 +188,7 @@ impl Reflection {
         let user = format!("{sources}{question}{}", fence::draft(answer));
         let schema = object_schema([("grade", json!({ "type": "integer", "enum": [0, 1, 2] }))]);
         let messages = vec![Message::system(GRADE), Message::user(user)];
-        let (reply, cost) = match self.asker.ask_for(messages, schema).await {
+        let (reply, cost) = match self.model.ask_for(messages, schema).await {
             Ok(asked) => asked,
             Err(Error::Model(models::Error::SchemaMismatch { .. } | models::Error::ContentFiltered { .. })) => {
                 *tally += Tally::of_unusable_call();

@@ -75,7 +75,7 @@ impl Settings {
     }
 
     /// Checks the settings and joins them with their model.
-    pub(super) fn asker(&self, component: &'static str, cx: &Context<'_>) -> Result<AnswerModel, Error> {
+    pub(super) fn answer_model(&self, component: &'static str, cx: &Context<'_>) -> Result<AnswerModel, Error> {
         self.check(component)?;
         let refuse = |error: TemplateError| Error::Config { component, reason: error.to_string() };
         let (instructions, stop) = match &self.template {
@@ -157,7 +157,7 @@ impl AnswerModel {
         budget::sources(passages, total, room, &|text| self.count(text))
     }
 
-    /// [`sources`](Self::sources), joined into as few texts as fit into a call each.
+    /// [`sources`](Self::sources), joined into as few texts as possible, each for one call.
     pub(super) fn packs(&self, passages: &[Passage], room: usize) -> (Vec<String>, u32) {
         let (sources, dropped) = self.sources(passages, room);
         let groups = budget::groups(sources, room, |source| source.tokens);

@@ -31,7 +31,7 @@ impl Component for Config {
 
 impl Config {
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Generator>, Error> {
-        Ok(Box::new(TreeSummarize(self.0.asker("generator tree_summarize", cx)?)))
+        Ok(Box::new(TreeSummarize(self.0.answer_model("generator tree_summarize", cx)?)))
     }
 }
 

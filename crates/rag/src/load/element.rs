@@ -5,9 +5,9 @@ use std::borrow::Cow;
 /// Looks up an attribute of an element by its name.
 pub(super) type ElementAttributes<'a, 'e> = &'a dyn Fn(&str) -> Option<Cow<'e, str>>;
 
-/// What kind of text it is, which decides what around the content is left out.
+/// Where markup is from, which decides what around the content is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Boilerplate {
+pub(super) enum MarkupOrigin {
     /// A part of a book: all of it is content, except what calls itself navigation.
     Book,
     /// A web page, which has menus, asides and footers.
@@ -15,13 +15,13 @@ pub(super) enum Boilerplate {
 }
 
 /// Whether an element is left out with everything in it.
-pub(super) fn is_left_out(around: Boilerplate, name: &str, attribute: ElementAttributes<'_, '_>) -> bool {
+pub(super) fn is_left_out(origin: MarkupOrigin, name: &str, attribute: ElementAttributes<'_, '_>) -> bool {
     is_in(&NEVER_CONTENT, name)
         || attribute("hidden").is_some()
         || attribute("style").is_some_and(|style| style.replace(' ', "").contains("display:none"))
         || name == "a" && has_class(attribute, |class| PERMALINKS.contains(&class))
         || attribute("role").is_some_and(|role| NAVIGATION.contains(&&*role))
-        || around == Boilerplate::Page && surrounds_content(name, attribute)
+        || origin == MarkupOrigin::Page && surrounds_content(name, attribute)
 }
 
 /// The language of a code block, where its class names one.

@@ -6,9 +6,9 @@
 //! Parts begin where the table of contents points to, and at headings.
 
 use super::archive::Archive;
-use super::element::Boilerplate;
+use super::element::MarkupOrigin;
 use super::format::{Entries, FileFormat, NO_TEXT, Signature};
-use super::headings::{self, Contents};
+use super::headings::{self, ContentsLine};
 use super::markup::{Markdown, Writer};
 use super::package::{self, Entry, Package};
 use super::xml::{self, Node, Xml};
@@ -96,9 +96,10 @@ impl Book {
         } else {
             self.marks.extend(markdown.breaks.iter().map(|(at, label)| (base + at, page_number(label))));
         }
-        let line =
-            |entry: &&Entry| Some(Contents { start: place(entry)?, level: entry.level, title: entry.label.clone() });
-        let contents: Vec<Contents> = contents.iter().filter_map(line).collect();
+        let line = |entry: &&Entry| {
+            Some(ContentsLine { start: place(entry)?, level: entry.level, title: entry.label.clone() })
+        };
+        let contents: Vec<ContentsLine> = contents.iter().filter_map(line).collect();
         // A part that the table of contents does not know goes on with the one
         // before, unless it begins with the heading of a chapter.
         let begins_chapter = markdown.headings.first().is_some_and(|first| first.start == 0 && first.level <= 2);
@@ -141,9 +142,9 @@ fn to_markdown(text: &str, wanted: &HashSet<String>, limits: &ParseLimits) -> Re
     }
 }
 
-/// None where the text uses names that only HTML defines.
+/// None where the text uses entities that only HTML defines.
 fn stream(text: &str, wanted: &HashSet<String>, limits: &ParseLimits) -> Result<Option<Markdown>, LoadError> {
-    let mut writer = Writer::new(Boilerplate::Book, wanted, limits);
+    let mut writer = Writer::new(MarkupOrigin::Book, wanted, limits);
     let mut xml = Xml::new(text, limits);
     while let Some(node) = xml.next()? {
         match node {

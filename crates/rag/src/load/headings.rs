@@ -7,7 +7,7 @@ use crate::types::Heading;
 
 /// A line of a table of contents, where it points to in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Contents {
+pub(super) struct ContentsLine {
     pub(super) start: usize,
     pub(super) level: u32,
     pub(super) title: String,
@@ -16,7 +16,12 @@ pub(super) struct Contents {
 /// Merges a table of contents with the headings of a text, which are placed below
 /// its lines. `depth` holds the level of the last line before this text, and
 /// afterwards the level of the last line in this text.
-pub(super) fn merge(text: &str, mut contents: Vec<Contents>, headings: Vec<Heading>, depth: &mut u32) -> Vec<Heading> {
+pub(super) fn merge(
+    text: &str,
+    mut contents: Vec<ContentsLine>,
+    headings: Vec<Heading>,
+    depth: &mut u32,
+) -> Vec<Heading> {
     contents.sort_by_key(|entry| entry.start);
     let mut contents = contents.into_iter().peekable();
     let mut all: Vec<Heading> = Vec::new();
@@ -82,8 +87,8 @@ mod tests {
         Heading { start, level, title: title.to_owned() }
     }
 
-    fn entry(start: usize, level: u32, title: &str) -> Contents {
-        Contents { start, level, title: title.to_owned() }
+    fn entry(start: usize, level: u32, title: &str) -> ContentsLine {
+        ContentsLine { start, level, title: title.to_owned() }
     }
 
     #[test]

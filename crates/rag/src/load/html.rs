@@ -2,7 +2,7 @@
 //! `main` or only `article`, else its body without navigation and footers.
 //! Title and author come from the head.
 
-use super::element::Boilerplate;
+use super::element::MarkupOrigin;
 use super::format::{FileFormat, NO_TEXT, Signature};
 use super::markup::{Markdown, Writer};
 use super::{LoadError, ParseLimits, Parsed, nesting, text};
@@ -47,14 +47,14 @@ fn parse(bytes: &[u8], limits: &ParseLimits) -> Result<Parsed, LoadError> {
     let document = Html::parse_document(&html);
     let facts = Facts::of(&document);
     let nothing = HashSet::new();
-    let write = |root, boilerplate| write(root, Writer::new(boilerplate, &nothing, limits));
-    let mut markdown = facts.content.map(|root| write(root, Boilerplate::Page)).transpose()?.unwrap_or_default();
+    let write = |root, origin| write(root, Writer::new(origin, &nothing, limits));
+    let mut markdown = facts.content.map(|root| write(root, MarkupOrigin::Page)).transpose()?.unwrap_or_default();
     if markdown.text.is_empty() {
-        markdown = write(document.root_element(), Boilerplate::Page)?;
+        markdown = write(document.root_element(), MarkupOrigin::Page)?;
     }
     if markdown.text.is_empty() {
         // A page that is only navigation is better read than lost.
-        markdown = write(document.root_element(), Boilerplate::Book)?;
+        markdown = write(document.root_element(), MarkupOrigin::Book)?;
     }
     let Markdown { text, headings, .. } = markdown;
     let title = facts.title.or_else(|| headings.first().map(|heading| heading.title.clone()));
@@ -67,7 +67,7 @@ fn parse(bytes: &[u8], limits: &ParseLimits) -> Result<Parsed, LoadError> {
 pub(super) fn to_markdown(html: &str, wanted: &HashSet<String>, limits: &ParseLimits) -> Result<Markdown, LoadError> {
     nesting::check(html, limits.nesting)?;
     let document = Html::parse_document(html);
-    write(document.root_element(), Writer::new(Boilerplate::Book, wanted, limits))
+    write(document.root_element(), Writer::new(MarkupOrigin::Book, wanted, limits))
 }
 
 /// Walks a tree without recursion, because a file decides how deep the tree is.

@@ -7,7 +7,7 @@
 //! escaped: the text is searched, quoted and compared, and `dpkg\_deb` is not
 //! what the page says.
 
-use super::element::{self, Boilerplate, ElementAttributes};
+use super::element::{self, ElementAttributes, MarkupOrigin};
 use super::headings::clip_title;
 use super::table::Table;
 use super::{LoadError, ParseLimits};
@@ -30,7 +30,7 @@ pub(super) struct Markdown {
 /// Writes Markdown while elements open and close. Each [`open`](Self::open)
 /// needs its [`close`](Self::close).
 pub(super) struct Writer<'w> {
-    boilerplate: Boilerplate,
+    origin: MarkupOrigin,
     wanted: &'w HashSet<String>,
     limits: &'w ParseLimits,
     /// Whether the text is longer than allowed: writing stops, and `finish` fails.
@@ -88,9 +88,9 @@ enum ElementFrame {
 
 impl<'w> Writer<'w> {
     /// A writer that notes where the `wanted` ids are.
-    pub(super) fn new(boilerplate: Boilerplate, wanted: &'w HashSet<String>, limits: &'w ParseLimits) -> Self {
+    pub(super) fn new(origin: MarkupOrigin, wanted: &'w HashSet<String>, limits: &'w ParseLimits) -> Self {
         Self {
-            boilerplate,
+            origin,
             wanted,
             limits,
             is_over: false,
@@ -110,7 +110,7 @@ impl<'w> Writer<'w> {
 
     /// An element begins. `attribute` looks up its attributes.
     pub(super) fn open<'e>(&mut self, name: &str, attribute: impl Fn(&str) -> Option<Cow<'e, str>>) {
-        if self.skipped > 0 || element::is_left_out(self.boilerplate, name, &attribute) {
+        if self.skipped > 0 || element::is_left_out(self.origin, name, &attribute) {
             self.skipped += 1;
             return;
         }

@@ -83,7 +83,7 @@ pub(crate) struct Conversation<'a> {
     pub(super) history: &'a [Message],
 }
 
-/// Why a model gave nothing to search for.
+/// Why a model gave no reply that can be used.
 pub(crate) enum NoReply {
     /// The same call would give the same again.
     Unusable(String),
@@ -197,7 +197,7 @@ impl Asker {
         Ok(new_queries(conversation.question, queries)?)
     }
 
-    /// A question as a JSON string.
+    /// A question that the model writes, as one line.
     pub(super) async fn ask_question(
         &self,
         instructions: &str,

@@ -73,7 +73,7 @@ impl QueryWriter for Decompose {
             self.most
         );
         match self.asker.ask_list(&instructions, Conversation { question, history }, self.most).await {
-            // No parts: it needs none.
+            // Without parts, the question alone is searched.
             Ok(parts) => Ok(WrittenQueries::with_question(question, parts)),
             Err(no_reply) => no_reply.search_unchanged(question),
         }

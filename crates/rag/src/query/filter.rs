@@ -6,8 +6,8 @@
 //! ```
 //!
 //! It pays where documents of several kinds, languages or versions lie side by
-//! side and questions mean one of them; the experiment says what it gains and
-//! which questions it costs. Fields are `path`, `title`, `page`, `heading`,
+//! side and questions mean one of them; the experiment shows what it gains and
+//! which questions get worse. Fields are `path`, `title`, `page`, `heading`,
 //! what the files say (`author`, `date`, `language`, front matter) and the
 //! columns of the table `corpus.metadata`. A golden question can have a filter
 //! of its own, which holds whatever this axis says.

@@ -7,7 +7,7 @@
 //! questions. These are searched side by side; for each the model says whether
 //! what was found answers it, and writes one other query where it does not. At the
 //! end the first passages and those of each question take turns, the best of each
-//! first, as many as there were before (`top_n` says otherwise). A passage's score
+//! first, as many as there were before unless `top_n` is set. A passage's score
 //! is its place as a share: 1 for the first. The answer is then written by the
 //! generator, as for any other step.
 //!

@@ -21,7 +21,7 @@ components! {
 }
 
 impl RerankerConfig {
-    /// The same reranker with settings to order and keep `texts` texts; none if it
+    /// The same reranker with settings that keep all of `texts` texts; none if it
     /// does nothing.
     pub fn with_limit(&self, texts: usize) -> Option<Self> {
         if self.is_nothing() {

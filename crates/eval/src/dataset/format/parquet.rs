@@ -25,7 +25,7 @@ pub(super) const FORMAT: RecordFormat = RecordFormat {
     rewrite: None,
 };
 
-/// What to do with a file of answers or questions in this format.
+/// The error for a file in this format that should be read.
 fn unread(holds: FileContent) -> &'static str {
     match holds {
         FileContent::Questions => {
