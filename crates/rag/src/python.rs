@@ -347,10 +347,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// timeouts, and functions whose source could not be run, because a missing
 /// package may be installed now.
 pub fn reset_failures() {
-    for process in lock(&IN_USE).iter().filter_map(Weak::upgrade) {
-        *lock(&process.timeouts) = RecentTimeouts::default();
+    for queue in lock(&IN_USE).iter().filter_map(Weak::upgrade) {
+        *lock(&queue.timeouts) = RecentTimeouts::default();
         // A thread that holds the lock is starting the process, so it is not broken.
-        if let Ok(mut state) = process.state.try_lock()
+        if let Ok(mut state) = queue.state.try_lock()
             && matches!(*state, InterpreterState::Broken(_))
         {
             *state = InterpreterState::None;
@@ -568,16 +568,16 @@ fn queue(setup: &ProcessSetup) -> Arc<FunctionCallQueue> {
         None => {
             let queue = Arc::new(FunctionCallQueue::new(setup.at_once));
             let mut in_use = lock(&IN_USE);
-            in_use.retain(|process| process.strong_count() > 0);
+            in_use.retain(|queue| queue.strong_count() > 0);
             in_use.push(Arc::downgrade(&queue));
             (setup.clone(), queue)
         }
     };
-    let process = entry.1.clone();
+    let queue = entry.1.clone();
     processes.insert(0, entry);
     // Functions that still use a process keep it.
     processes.truncate(MAX_IDLE_PROCESSES);
-    process
+    queue
 }
 
 #[cfg(test)]
