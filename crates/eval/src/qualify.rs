@@ -9,7 +9,7 @@
 //! - **Balanced accuracy** of its verdicts: the mean of the shares of true and
 //!   of false cases that it recognises, so that always saying yes gives 0.5.
 //!   With probabilities, the threshold is fitted on four fifths of the cases
-//!   and tried on the rest, in turn; the threshold reported is fitted on all.
+//!   and tried on the rest, in turn; the reported threshold is fitted on all cases.
 //! - A judge is **qualified** for a kind if the lower end of the 95 % interval
 //!   of its balanced accuracy is at least 0.6, and at most one reply in twenty
 //!   cannot be read.

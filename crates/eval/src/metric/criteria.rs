@@ -19,8 +19,8 @@
 //!
 //! Differences from Ragas 0.4.3 (aspect critic, simple criteria): a verdict
 //! comes from token probabilities where offered; a judge is asked once, and
-//! votes are those of several judges; the degree has fixed ends; an empty answer counts as
-//! the worst value; texts of a sample are fenced.
+//! only several judges take a vote; the degree has fixed ends; an empty answer
+//! counts as the worst value; texts of a sample are fenced.
 //!
 //! Source: Ragas' documentation.
 

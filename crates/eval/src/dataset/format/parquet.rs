@@ -33,7 +33,7 @@ fn unread(holds: FileContent) -> &'static str {
              orient=\"records\", lines=True)`)"
         }
         FileContent::Answers => {
-            "is a Parquet file, which is not read: write JSONL (pandas: `frame.to_json(\"answers.jsonl\", \
+            "is a Parquet file, which is not read: write JSONL (pandas: `frame.to_json(\"rows.jsonl\", \
              orient=\"records\", lines=True)`)"
         }
     }
