@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn a_wrong_setting_is_told_instead_of_being_traced_otherwise() {
         for (set, said) in [
-            (("OTEL_TRACES_SAMPLER", "some"), "`some` is not one of"),
+            (("OTEL_TRACES_SAMPLER", "some"), "`some` is none of"),
             (("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"), "`grpc` is not supported"),
         ] {
             assert!(read(None, &[BASE, set]).unwrap_err().to_string().contains(said));
