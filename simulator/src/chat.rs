@@ -1,5 +1,6 @@
-//! `/v1/chat/completions`: the answer is a function of the request. `stop`,
-//! `temperature`, tools and images are accepted and make no difference.
+//! `/v1/chat/completions`: the answer is a function of the whole request, so that any
+//! change of it changes the answer. `stop`, `temperature`, tools and images are accepted
+//! but not obeyed.
 
 use crate::{
     SimulatorSettings,

@@ -12,7 +12,7 @@ pub(crate) struct SimulatedProvider {
     settings: Arc<SimulatorSettings>,
     limits: ProviderLimits,
     changes: VecDeque<SettingsChange>,
-    /// When the first request came: changes are counted from there.
+    /// When the first request came, or the first `set`: changes are counted from there.
     first: Option<Duration>,
     /// Requests that the limits let through.
     passed: u64,

@@ -23,7 +23,7 @@ pub struct SimulatorSettings {
     pub dimensions: usize,
     /// Requests in flight; one more is refused at once.
     pub concurrency: Option<u64>,
-    /// `retry-after` of a refusal for concurrency, where one is sent.
+    /// `retry-after` of a refusal for concurrency; not sent if not set.
     pub concurrency_retry_after_ms: Option<u64>,
     /// Requests per minute, refilled continuously.
     pub requests_per_minute: Option<u64>,
@@ -34,7 +34,7 @@ pub struct SimulatorSettings {
     pub tokens_per_minute: Option<u64>,
     /// Tokens that may be used at once after a pause; a minute's worth if not set.
     pub token_burst: Option<u64>,
-    /// Whether answers carry `x-ratelimit-*`, and refusals `retry-after`.
+    /// Whether answers carry `x-ratelimit-*`, and refusals for requests or tokens per minute `retry-after`.
     pub rate_headers: bool,
     /// How often something goes wrong.
     pub faults: Faults,
@@ -87,7 +87,7 @@ impl Default for LatencyModel {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Faults {
-    /// 429 at once, without a reason and without a charge.
+    /// 429 at once although no limit is reached, without a charge.
     pub rate_limited: f64,
     /// 503 at once, without a charge.
     pub overloaded: f64,
@@ -107,7 +107,7 @@ pub struct Faults {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SettingsChange {
-    /// Counted from the first request.
+    /// Counted from the first request, or from an earlier `POST /control`.
     pub after_seconds: f64,
     /// Settings by name, such as `{"requests_per_minute": 600}`; `null` takes a limit away.
     pub set: Map<String, Value>,

@@ -4,7 +4,7 @@ use crate::{InjectedFault, limits::LimitRefusal};
 use serde::{Deserialize, Serialize};
 use std::{collections::HashMap, time::Duration};
 
-/// Later seconds are counted together with the last of these.
+/// The most seconds that are counted one by one; later ones are added to the last.
 const MOST_SECONDS: usize = 7_200;
 
 /// What the simulated provider has seen since it started.
@@ -59,7 +59,7 @@ impl RejectedCounts {
 /// Faults by kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FaultCounts {
-    /// 429 without a reason.
+    /// 429 although no limit was reached.
     pub rate_limited: u64,
     /// 503.
     pub overloaded: u64,
