@@ -12,8 +12,8 @@ use std::path::PathBuf;
 
 /// Check that the last run is not worse than a bundle: a gate for pull requests.
 ///
-/// Compares the trial that answers for the run with the bundle's, question by
-/// question, on the golden questions that both were asked.
+/// Compares one trial of the run (--trial) with the bundle's, question by question,
+/// on the golden questions that both were asked.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   reverie run && reverie check --against bundles/manuals-1

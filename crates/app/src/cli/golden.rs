@@ -234,7 +234,7 @@ pub async fn run(cx: &CommandContext, arguments: GoldenArguments) -> Result<u8, 
             }
             cx.finish(&counts, |_| {
                 format!(
-                    "{}: {} tune and {} test questions, from {} groups of documents",
+                    "{}: {} tune and {} test questions, from {} groups of documents that share questions",
                     file.display(),
                     counts.tune,
                     counts.test,

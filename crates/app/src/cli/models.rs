@@ -46,7 +46,9 @@ pub async fn run(cx: &CommandContext, arguments: ModelsArguments) -> Result<u8, 
         }
         ModelsVerb::Show { name } => {
             let entry = catalogue.find(&name).ok_or_else(|| {
-                CommandFailure::usage(format!("there is no model `{name}` in the catalogue; `reverie models` lists it"))
+                CommandFailure::usage(format!(
+                    "there is no model `{name}` in the catalogue; `reverie models` lists all"
+                ))
             })?;
             cx.show(entry, |_| render::catalogue_entry(entry, &directory))?;
         }

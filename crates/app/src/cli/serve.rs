@@ -115,8 +115,9 @@ pub struct ServeArguments {
     /// The share of questions that --traffic keeps and --score scores.
     #[arg(long, value_name = "SHARE", default_value = "0.1", value_parser = parse_share)]
     traffic_share: f64,
-    /// Send traces to this collector of OpenTelemetry, such as http://localhost:4318, without texts of questions and
-    /// answers. OpenTelemetry's own variables do the same: OTEL_EXPORTER_OTLP_ENDPOINT and others.
+    /// Send traces to this collector of OpenTelemetry, such as http://localhost:4318. OpenTelemetry's own variables do the
+    /// same: OTEL_EXPORTER_OTLP_ENDPOINT and others. Texts of questions and answers are sent only with
+    /// OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true.
     #[arg(long, value_name = "URL")]
     traces: Option<String>,
     /// Certificates for TLS (PEM), the server's own first.
@@ -326,7 +327,7 @@ fn traces(cx: &CommandContext, flag: Option<&str>) -> Result<Option<Traces>, Com
     Ok(Some(Traces::start(settings, warn).map_err(CommandFailure::usage)?))
 }
 
-/// Ctrl-C stops the service at once, SIGTERM after the lame-duck time.
+/// Ctrl-C begins to drain the service at once, SIGTERM after the lame-duck time.
 fn stop(ctrl_c: &CancellationToken) -> StopSignals {
     let stop = StopSignals { now: ctrl_c.child_token(), after_lame_duck: CancellationToken::new() };
     #[cfg(unix)]

@@ -7,7 +7,7 @@ use models::Message;
 use rag::pipeline::{AskedQuestion, PipelineEvent};
 use std::io;
 
-/// Opens the pipeline of a trial, by default of the one that answers for the run.
+/// Opens the pipeline of a trial, by default of the winner, else of the first of the leaderboard.
 /// Notes on it are printed on standard error.
 ///
 /// # Errors

@@ -66,7 +66,10 @@ pub fn inputs(prepared: &PreparedRun) -> Vec<String> {
     }
     if !prepared.left_out.is_empty() {
         let ids: Vec<_> = prepared.left_out.iter().map(|id| visible_line(id)).collect();
-        lines.push(format!("left out, because their evidence is in files that were not read: {}", ids.join(", ")));
+        lines.push(format!(
+            "questions left out, because their evidence is in files that were not read: {}",
+            ids.join(", ")
+        ));
     }
     if prepared.concurrent_runs > 0 {
         let runs = if prepared.concurrent_runs == 1 { "another run uses" } else { "other runs use" };

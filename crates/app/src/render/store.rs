@@ -72,7 +72,7 @@ pub fn verification(location: &Location, verified: &VerifyReport) -> String {
         0 => write!(text, "{location}: all of {read} is intact"),
         n => write!(
             text,
-            "{location}: {} of {read} damaged; --json names all of them; `reverie run` makes again what a task made",
+            "{location}: {} of {read} damaged; --json names all of them; `reverie run` makes the artifacts among them again",
             count(n)
         ),
     };

@@ -3,20 +3,20 @@
 // other beats on quality, cost and latency together may lie behind it.
 
 // Searches of a few milliseconds have no column in the table, but a place in this picture.
-const priced = every.filter((column) => (column.kind === "seconds" || column.shown && ["tokens", "money"].includes(column.kind)) && board.rows.some((row) => known(column.of(row))));
+const timesAndCosts = every.filter((column) => (column.kind === "seconds" || column.shown && ["tokens", "money"].includes(column.kind)) && board.rows.some((row) => known(column.of(row))));
 const wordedAxis = { seconds: (column) => `${column.title}: seconds that a user waits`, tokens: (column) => (column.name === "tokens" ? "tokens read and written for a question" : "tokens read and written for the index"), money: (column) => (column.name === "cost_usd" ? "dollars for all questions" : "dollars for the index") };
 
 function drawFront() {
   const objectiveColumn = ofKind("objective")[0];
-  if (!objectiveColumn || !priced.length) {
+  if (!objectiveColumn || !timesAndCosts.length) {
     byId("front-fields").replaceChildren();
     byId("front").replaceChildren(element("p", { class: "hint" }, objectiveColumn
       ? "Neither time nor cost was measured in this run."
       : "Nothing was scored in this run."));
     return;
   }
-  const column = columnOf(state.against) ?? priced[0];
-  replace(byId("front-fields"), [chooser("Compare the objective with", priced.map((it) => [it.key, wordedAxis[it.kind](it)]), column.key, (key) => change({ against: key }))]);
+  const column = columnOf(state.against) ?? timesAndCosts[0];
+  replace(byId("front-fields"), [chooser("Compare the objective with", timesAndCosts.map((it) => [it.key, wordedAxis[it.kind](it)]), column.key, (key) => change({ against: key }))]);
   const points = board.rows
     .filter((row) => known(objective(row)) && known(column.of(row)))
     .map((row) => ({ row, cost: column.of(row), quality: objective(row) }))

@@ -6,11 +6,11 @@ const NOTHING_FILTERED = { text: "", answers: "", metric: "", side: "below", val
 const initial = () => ({
   trial: board.answering?.trial ?? null,
   question: null,
-  other: null,
-  sort: null,
-  order: null,
-  by: "objective",
-  against: null,
+  other: null, // the trial beside it
+  sort: null, // of the leaderboard
+  order: null, // of the list of questions
+  by: "objective", // the score that two trials are compared by
+  against: null, // the column of time or cost beside the objective
   brushes: new Map(),
   filter: { ...NOTHING_FILTERED },
 });
