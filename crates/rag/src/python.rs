@@ -143,7 +143,7 @@ pub const UNKEYED: &[&str] = &["timeout_seconds", "concurrency"];
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[expect(missing_docs, reason = "the texts say it")]
 pub enum FunctionMistake {
-    #[error("`timeout_seconds` must be above 0, not {0}")]
+    #[error("`timeout_seconds` must be above 0 and at most 1,000,000, not {0}")]
     Timeout(f64),
     #[error("`concurrency` is how many calls run at once, 1 to {most}, not {0}", most = MOST_AT_ONCE)]
     Concurrency(usize),

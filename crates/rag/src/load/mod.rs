@@ -72,7 +72,7 @@ const TITLE_CHARACTERS: usize = 200;
 pub struct ParseLimits {
     /// The largest file, in bytes. Default 256 MiB.
     pub file_bytes: u64,
-    /// The most pages of a PDF or items of an EPUB. Default 20,000.
+    /// The most pages of a PDF or DOCX, or parts of an EPUB. Default 20,000.
     pub pages: u32,
     /// The most bytes that an archive (EPUB, DOCX) may unpack to. Default 1 GiB.
     pub unpacked_bytes: u64,
