@@ -72,7 +72,7 @@ pub struct AnsweredRow {
 /// # Errors
 /// All errors of the file, in the order of their lines.
 pub fn import_answers(name: &str, bytes: &[u8], documents: &[Document]) -> Result<Vec<AnsweredRow>, Vec<ImportError>> {
-    let (records, mut faults) = format::read(name, bytes, FileContent::Answers);
+    let (records, mut faults) = format::read(name, bytes, FileContent::Other);
     if records.is_empty() && faults.is_empty() {
         faults.push(RowError::new(1, "holds no answer: write one JSON object per line, or a CSV file with a header"));
     }

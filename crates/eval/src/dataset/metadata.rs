@@ -33,7 +33,7 @@ pub struct MetadataRow {
 /// two rows of one path, a value that is no text, number, true or false, nor a
 /// list of these.
 pub fn read_metadata(name: &str, bytes: &[u8]) -> Result<BTreeMap<String, MetadataRow>, Vec<ImportError>> {
-    let (records, mut faults) = format::read(name, bytes, FileContent::Answers);
+    let (records, mut faults) = format::read(name, bytes, FileContent::Other);
     let is_text = DatasetFormat::of_file(name, bytes) == DatasetFormat::Csv;
     let mut found: BTreeMap<String, MetadataRow> = BTreeMap::new();
     for FileRecord { line, mut fields, .. } in records {

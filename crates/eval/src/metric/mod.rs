@@ -117,7 +117,7 @@ impl MetricConfig {
     }
 
     /// Its label, unique in an experiment: the name in its settings if it has one,
-    /// else its own name, with the mode if it has several.
+    /// else its own name, with its mode, kind or limit of tokens if that is set.
     pub fn label(&self) -> String {
         self.describe().label.unwrap_or_else(|| self.name().to_owned())
     }

@@ -42,7 +42,7 @@ pub(super) enum FileContent {
     /// Golden questions.
     Questions,
     /// Answers of a system, or metadata of documents.
-    Answers,
+    Other,
 }
 
 /// Why records cannot be written.
@@ -138,11 +138,11 @@ impl DatasetFormat {
 
     /// The same, if files of this format can be changed in place, as a review does.
     pub fn of_editable_name(name: &str) -> Option<Self> {
-        Self::of_name(name).filter(|format| format.is_changed_in_place())
+        Self::of_name(name).filter(|format| format.can_be_changed_in_place())
     }
 
     /// Whether files of this format can be changed in place.
-    pub(crate) fn is_changed_in_place(self) -> bool {
+    pub(crate) fn can_be_changed_in_place(self) -> bool {
         self.file().rewrite.is_some()
     }
 
@@ -153,7 +153,7 @@ impl DatasetFormat {
 
     /// The formats that can be changed in place.
     pub fn editable() -> DatasetFormats {
-        DatasetFormats(Self::ALL.iter().copied().filter(|format| format.is_changed_in_place()).collect())
+        DatasetFormats(Self::ALL.iter().copied().filter(|format| format.can_be_changed_in_place()).collect())
     }
 
     /// The format of a file: by first bytes that only one format has, else by its

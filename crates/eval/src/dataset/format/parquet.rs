@@ -32,7 +32,7 @@ fn unread(holds: FileContent) -> &'static str {
             "is a Parquet file, which is not read here: write CSV or JSONL (pandas: `frame.to_json(\"golden.jsonl\", \
              orient=\"records\", lines=True)`)"
         }
-        FileContent::Answers => {
+        FileContent::Other => {
             "is a Parquet file, which is not read: write JSONL (pandas: `frame.to_json(\"rows.jsonl\", \
              orient=\"records\", lines=True)`)"
         }

@@ -37,7 +37,7 @@ fn what_is_written_is_told_by_its_name() {
 
 #[test]
 fn what_can_be_changed_in_place_is_read_back_without_loss() {
-    for format in DatasetFormat::ALL.iter().copied().filter(|format| format.is_changed_in_place()) {
+    for format in DatasetFormat::ALL.iter().copied().filter(|format| format.can_be_changed_in_place()) {
         let name = name_of(format);
         let bytes = dataset().export(format, ColumnSet::Reverie).unwrap();
         assert_eq!(import(&name, &bytes), Ok(dataset()), "{format:?}");
@@ -54,7 +54,7 @@ fn what_can_be_changed_in_place_is_read_back_without_loss() {
 fn a_format_that_is_only_written_says_so_where_it_is_read() {
     for format in DatasetFormat::ALL.iter().copied().filter(|format| format.file().read_as.is_empty()) {
         let bytes = dataset().export(format, ColumnSet::Reverie).unwrap();
-        for holds in [FileContent::Questions, FileContent::Answers] {
+        for holds in [FileContent::Questions, FileContent::Other] {
             let (rows, faults) = (format.file().read)(&name_of(format), &bytes, holds);
             assert!(
                 rows.is_empty() && faults.len() == 1 && faults[0].to_string().contains(format.file().title),
