@@ -5,8 +5,8 @@
 //! The rules are those of the `ConcurrencyController` of
 //! `phoenix.evals.executors` (3.9), with one exception. Phoenix bounds only the number
 //! of calls, not the target: after ten good windows at a maximum of 4 the target is 14,
-//! so that two bad windows change nothing, and after a long outage good windows raise
-//! nothing. Here the target itself stays between 1 and the maximum.
+//! so that two bad windows change nothing, and after a long outage the first good windows
+//! raise nothing. Here the target itself stays between 1 and the maximum.
 //!
 //! A window has no timer. It is judged when the first outcome after its end arrives,
 //! and only once, however long it was.
@@ -66,7 +66,7 @@ impl AimdWindows {
     }
 
     /// How many calls may be in flight: the whole part of the target.
-    pub fn active(&self) -> usize {
+    pub fn limit(&self) -> usize {
         // Positive and bounded, so the cast removes only the fraction.
         (self.target as usize).clamp(1, self.maximum())
     }
@@ -192,9 +192,9 @@ mod tests {
     #[test]
     fn only_the_whole_part_of_the_target_is_active() {
         for (target, active) in [(1.99, 1), (3.5, 3), (0.2, 1), (99.0, 8), (f64::NAN, 1), (-3.0, 1)] {
-            assert_eq!(WindowClock::new(8, target).windows.active(), active, "target {target}");
+            assert_eq!(WindowClock::new(8, target).windows.limit(), active, "target {target}");
         }
-        assert_eq!(WindowClock::new(0, 5.0).windows.active(), 1);
+        assert_eq!(WindowClock::new(0, 5.0).windows.limit(), 1);
     }
 
     #[test]
@@ -228,9 +228,9 @@ mod tests {
     fn errors_close_together_collapse_the_target_at_once() {
         let mut windows = WindowClock::new(10, 6.0).windows;
         windows.record_error(at(1.0));
-        assert_eq!(windows.active(), 6);
+        assert_eq!(windows.limit(), 6);
         windows.record_error(at(1.5));
-        assert_eq!(windows.active(), 1);
+        assert_eq!(windows.limit(), 1);
 
         let mut windows = WindowClock::new(16, 16.0).windows;
         windows.record_error(at(0.0));
@@ -244,7 +244,7 @@ mod tests {
     fn timeouts_never_collapse_the_target() {
         let mut windows = WindowClock::new(10, 6.0).windows;
         (0..100).for_each(|_| windows.record_timeout(at(1.0)));
-        assert_eq!(windows.active(), 6);
+        assert_eq!(windows.limit(), 6);
     }
 
     #[test]
@@ -288,13 +288,13 @@ mod tests {
     #[test]
     fn a_collapsed_target_comes_back_step_by_step() {
         let mut windows = AimdWindows::new(phoenix(20), Duration::ZERO);
-        assert_eq!((windows.active(), windows.maximum()), (20, 20));
+        assert_eq!((windows.limit(), windows.maximum()), (20, 20));
         windows.record_error(Duration::ZERO);
         windows.record_error(Duration::ZERO);
-        assert_eq!(windows.active(), 1);
+        assert_eq!(windows.limit(), 1);
         let targets = [5.0, 10.0, 15.0].map(|now| {
             windows.record_success(0.1, at(now));
-            windows.active()
+            windows.limit()
         });
         assert_eq!(targets, [1, 2, 3]);
     }

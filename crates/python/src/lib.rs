@@ -19,7 +19,7 @@ mod bindings;
 #[cfg(feature = "python")]
 #[pyo3::pymodule]
 mod _core {
-    /// The user's functions run in this interpreter.
+    /// Errors advise commands of `reverie`, and user functions run in processes of this interpreter's program.
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
         app::install_advice();
@@ -38,7 +38,7 @@ mod _core {
         judging::{explain, qualify},
         limits::PyLimits,
         part_transport::PyReplies,
-        process::{PyServedFunction, function_place},
+        process::{PyServedFunction, register_function_place},
         remote::{PyDone, RayWorker, home, main},
         results::{PyResults, runs},
         run::{PyAttempt, PyScheduler},

@@ -110,7 +110,7 @@ struct AttemptInFlight<P> {
     task: InputTask<P>,
     started: Duration,
     /// How many attempts were in flight once it had started, itself included.
-    beside: usize,
+    in_flight_at_start: usize,
     cut: Option<CutReason>,
 }
 
@@ -225,8 +225,8 @@ impl<P, E> TaskScheduler<P, E> {
             self.let_go(worker);
             return false;
         }
-        let beside = self.in_flight.len() + 1;
-        self.in_flight.insert(worker, AttemptInFlight { task, started: now, beside, cut: None });
+        let in_flight_at_start = self.in_flight.len() + 1;
+        self.in_flight.insert(worker, AttemptInFlight { task, started: now, in_flight_at_start, cut: None });
         true
     }
 
@@ -283,7 +283,7 @@ impl<P, E> TaskScheduler<P, E> {
     /// were in flight once it had started, and how many others are now.
     pub fn attempt_load(&self, worker: WorkerNumber, now: Duration) -> Option<(Duration, usize, usize)> {
         let attempt = self.in_flight.get(&worker)?;
-        Some((now.saturating_sub(attempt.started), attempt.beside, self.in_flight.len() - 1))
+        Some((now.saturating_sub(attempt.started), attempt.in_flight_at_start, self.in_flight.len() - 1))
     }
 
     /// Tasks that have rested for long enough may be tried again.
@@ -331,7 +331,7 @@ impl<P, E> TaskScheduler<P, E> {
         self.cut(CutReason::TimedOut, |attempt| attempt.cut.is_none() && now.saturating_sub(attempt.started) >= timeout)
     }
 
-    /// How long until an attempt that has begun by now could be overdue.
+    /// How long until the first attempt could be overdue, one that begins now included.
     pub fn next_deadline(&self, now: Duration) -> Duration {
         let earliest =
             self.in_flight.values().filter(|attempt| attempt.cut.is_none()).map(|attempt| attempt.started).min();

@@ -111,5 +111,5 @@ def asynchronous(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]
 
 
 def _finish(finish: Callable[[W], T], done: W) -> T:
-    # As far from the user's line as `carry_out` is, so that warnings name the same line.
+    # A stack frame in the place of `carry_out`, so that warnings name the user's line here too.
     return finish(done)

@@ -37,13 +37,13 @@ __all__ = [
     "compare_scores",
     "experiment_names",
     "explain",
-    "function_place",
     "golden_estimate",
     "golden_generate",
     "home",
     "main",
     "parts",
     "qualify",
+    "register_function_place",
     "rejection",
     "runs",
     "score",
@@ -84,7 +84,7 @@ class Aimd:
         collapse_error_threshold: int,
     ) -> Aimd: ...
     @property
-    def active(self) -> int: ...
+    def limit(self) -> int: ...
     @property
     def target(self) -> float: ...
     def set_target(self, target: float) -> None: ...
@@ -462,9 +462,8 @@ class Embedding:
     """Chunks to vectors."""
 
     def __new__(cls, config: Mapping[str, Any] | str, cores: int | None = None) -> Embedding:
-        """`config`: the name of a model in this process, or a model as in `[models]`, such as
-        `{"embedding": {"openai": {…}}}`; `cores`: threads of a model in this process, all of the machine's if left
-        out."""
+        """`config`: the name of a local model, or a model as in `[models]`, such as
+        `{"embedding": {"openai": {…}}}`; `cores`: threads of a local model, all of the machine's if left out."""
     @property
     def dimensions(self) -> int:
         """The length of a vector; 0 while a remote model has not said."""
@@ -561,7 +560,7 @@ class ServedFunction:
     def is_in_use(self) -> bool:
         """Whether a model, of this run or of another one, may still ask it."""
 
-def function_place(source: str, file: str, shift: int) -> None:
+def register_function_place(source: str, file: str, shift: int) -> None:
     """Registers the file that a source is from, and how many lines precede it."""
 
 def axes() -> list[str]:

@@ -313,6 +313,7 @@ class _Server:
                 said = json.dumps(said, ensure_ascii=False)
         except Exception as error:
             status = _status(error)
+            # `passes`: another attempt may help.
             failed = {**_failure_row(function, error), "function": name, "file": _file(function), "passes": status >= 500}
             return status, _refusal(failed), retry_after(error)
         if not isinstance(said, str):
@@ -385,8 +386,8 @@ def _status(error: Exception) -> int:
         return 429
     if status is not None and 400 <= status < 600:
         return status
-    passing = isinstance(error, (ConnectionError, TimeoutError, asyncio.TimeoutError))
-    return 503 if passing and not is_permanent(error) else 400
+    is_transient = isinstance(error, (ConnectionError, TimeoutError, asyncio.TimeoutError))
+    return 503 if is_transient and not is_permanent(error) else 400
 
 
 class _Loopback(ThreadingHTTPServer):

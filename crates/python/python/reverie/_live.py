@@ -171,7 +171,7 @@ class Log(Watcher):
 
 
 class Drafts(Watcher):
-    """How many golden questions are there: a line on a terminal, which is written anew, or a line every ten seconds."""
+    """The number of golden questions so far: a line on a terminal, which is overwritten, or a line every ten seconds."""
 
     every = 10.0
 

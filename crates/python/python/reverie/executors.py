@@ -96,7 +96,7 @@ class ConcurrencyController:
     @property
     def target_concurrency(self) -> int:
         """How many attempts may run now."""
-        return self._windows.active
+        return self._windows.limit
 
     @property
     def _target_concurrency(self) -> float:

@@ -449,7 +449,7 @@ def _register_place(function: Callable[..., Any], source: str) -> None:
     written = ast.parse(textwrap.dedent("".join(lines))).body[0].lineno
     run = next(node.lineno for node in ast.parse(source).body if not isinstance(node, ast.ImportFrom))
     if file is not None:
-        _core.function_place(source, os.path.abspath(file) if os.path.exists(file) else file, first + written - 1 - run)
+        _core.register_function_place(source, os.path.abspath(file) if os.path.exists(file) else file, first + written - 1 - run)
 
 
 def _add_defaults(function: FunctionType, source: str) -> str:

@@ -174,7 +174,7 @@ class Questions(Table):
 
 
 def _rename_span(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Evidence as Python has it: `start` and `end` of a file count bytes, and are called so."""
+    """Evidence as Python has it: `start` and `end` of the span count bytes, and are called so."""
     span = item.get("span") or {}
     places = {"start_byte": span.get("start"), "end_byte": span.get("end")}
     return {**{name: value for name, value in item.items() if name != "span"}, **places}
@@ -415,7 +415,7 @@ class Anchored:
     evidence: int
     """How many pieces of evidence there are."""
     moved: int
-    """Questions whose evidence has a new location."""
+    """How many questions have evidence at a new location."""
     lost: Table
     """What was not found: `question_id`, `document`, `quote`, and the `reason` with what to do."""
 

@@ -72,7 +72,7 @@ class Results:
         self.reason: str | None = self._board["no_winner"]
         """Why no winner is named; None where there is one."""
         self.partial: str | None = self._board["partial"]
-        """Why these results are not all that the experiment asks for, if the budget ended the run early."""
+        """Why these results are not all that the experiment asks for, if the budget or Ctrl-C ended the run early."""
 
     def __reduce__(self) -> tuple[type[Results], tuple[str]]:
         return type(self), (self._core.text(),)
@@ -363,7 +363,7 @@ class Results:
         bold = [row["id"] == self.winner for row in board["rows"]]
         verdict = "<br>".join(escape(line) for line in self._verdict())
         judges = [_sentence(note["text"]) for note in board["notes"] if note["about"] in _JUDGES]
-        judged = f"<p>* {escape(' '.join(judges))} Counts in the objective only if the judge is qualified.</p>" if judges else ""
+        judged = f"<p>* {escape(' '.join(judges))} The metric counts in the objective only if its judge is qualified.</p>" if judges else ""
         facts = f"{board['corpus']}; {board['work']}. Below a mean: its 95 % interval."
         return (
             f"<h3>{escape(self.experiment)}</h3><p>{verdict}</p>{html_table(names, rows, lambda row: bold[row])}"

@@ -94,9 +94,9 @@ def index(chunks: Any, embedder: Any = None, *, cores: int | None = None) -> Ind
 
     Args:
         chunks: What `reverie.chunk` gave, or the same as a data frame or an Arrow table.
-        embedder: The name of a model in this process, such as `"all-minilm-l6-v2"`, or a model as in `models` of an
+        embedder: The name of a local model, such as `"all-minilm-l6-v2"`, or a model as in `models` of an
             experiment: `{"embedding": {"openai": {…}}}`. Default: none; then words are searched, and no meanings.
-        cores: How many threads a model in this process may use. Default: all of the machine's.
+        cores: How many threads a local model may use. Default: all of the machine's.
 
     Raises:
         ValueError: If there is no such model, or a column is missing.

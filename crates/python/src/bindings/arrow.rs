@@ -40,7 +40,7 @@ impl<'py> FromPyObject<'_, 'py> for ArrowBatch {
 }
 
 /// The batch with exactly these columns. A missing column is made by `fill`, or
-/// is empty if its values may be missing.
+/// is all nulls if the schema allows nulls.
 pub(crate) fn select_columns(
     batch: &RecordBatch,
     schema: &Arc<Schema>,
@@ -180,7 +180,7 @@ where
     fn real<T: ArrowPrimitiveType<Native: Into<f64>>>(array: &ArrayRef) -> Vec<Option<i128>> {
         let number = |number: T::Native| {
             let number: f64 = number.into();
-            // A number with a fraction does not fit any integer type.
+            // A number with a fraction becomes -1, which fits none of the wanted types: all are unsigned.
             if number.is_nan() { None } else { Some(if number.fract() == 0.0 { number as i128 } else { -1 }) }
         };
         array.as_primitive::<T>().iter().map(|value| value.and_then(number)).collect()

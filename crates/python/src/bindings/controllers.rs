@@ -57,8 +57,8 @@ impl PyAimd {
     }
 
     #[getter]
-    pub(crate) fn active(&self) -> usize {
-        self.windows().active()
+    pub(crate) fn limit(&self) -> usize {
+        self.windows().limit()
     }
 
     #[getter]

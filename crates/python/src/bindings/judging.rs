@@ -92,7 +92,8 @@ fn exchange_row(exchange: &Exchange<'_>) -> Value {
     row
 }
 
-/// Tries judges on labelled cases, and on cases planted from golden questions.
+/// Tries judges on labelled cases, and on cases planted from golden questions
+/// ([`lab::planted_cases`]).
 /// Stores how they did, and returns it as a list.
 #[pyfunction]
 #[pyo3(signature = (judges, cases, golden, planted, tables, base, budget_usd=None, stop=None))]
@@ -115,7 +116,7 @@ pub(crate) fn qualify(
     if labelled.is_empty() {
         return Err(value_error(
             "there are no cases: give labelled ones as `cases`, or `golden` questions with evidence, from which cases \
-             are planted",
+             are made",
         ));
     }
     let session = session(settings::value(tables)?, &judges, base, check_budget(budget_usd)?, stop)?;

@@ -10,8 +10,8 @@ use std::sync::{
 /// The process that used the package first; 0 before that.
 static FIRST: AtomicU32 = AtomicU32::new(0);
 
-/// Sets this interpreter for user functions, and shows what they print on this
-/// program's standard error: in a notebook, below the cell.
+/// User functions run in processes of this interpreter's program; what they print goes
+/// to `sys.stderr` here: in a notebook, below the cell.
 pub(crate) fn prepare(py: Python<'_>) -> PyResult<()> {
     // An interpreter that is embedded in another program has no executable.
     if let Ok(program) = py.import("sys")?.getattr("executable")?.extract::<String>()
@@ -52,7 +52,7 @@ pub(crate) fn check() -> PyResult<()> {
 /// failures name that file and its lines. `shift` is the number of lines before the
 /// source in the file.
 #[pyfunction]
-pub(crate) fn function_place(source: &str, file: String, shift: i64) {
+pub(crate) fn register_function_place(source: &str, file: String, shift: i64) {
     rag::python::set_place(source, rag::python::FunctionPlace { file, shift });
 }
 

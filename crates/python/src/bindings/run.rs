@@ -79,7 +79,7 @@ impl PyScheduler {
     fn target(&self, py: Python<'_>) -> PyResult<usize> {
         Ok(match self.control(py) {
             TargetControl::Unlimited => usize::MAX,
-            TargetControl::Own(windows) => windows.get().active(),
+            TargetControl::Own(windows) => windows.get().limit(),
             TargetControl::Learned(learned) => learned.get().limit.target(),
             // Cuts off the fraction, and values that do not fit.
             TargetControl::Other(other) => {

@@ -34,7 +34,7 @@ pub(crate) fn component(object: &Bound<'_, PyAny>) -> PyResult<Value> {
     named(object, |name| json!({ name: {} }))
 }
 
-/// The same for an embedding model: a name is that of a model in this process.
+/// The same for an embedding model: a name is that of a local model.
 pub(crate) fn embedder(object: &Bound<'_, PyAny>) -> PyResult<Value> {
     named(object, |name| json!({ "embedding": { "local": { "model": name } } }))
 }

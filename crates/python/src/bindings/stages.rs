@@ -280,8 +280,8 @@ pub(crate) struct PyEmbedding {
 
 #[pymethods]
 impl PyEmbedding {
-    /// A name is that of a model in this process. `cores` are the threads that
-    /// the model may use; all of the machine's if left out.
+    /// A name is that of a local model. `cores` are the threads that it may use;
+    /// all of the machine's if left out.
     #[new]
     #[pyo3(signature = (config, cores=None))]
     fn new(py: Python<'_>, config: &Bound<'_, PyAny>, cores: Option<usize>) -> PyResult<Self> {

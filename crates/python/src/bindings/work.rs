@@ -144,7 +144,7 @@ pub(crate) fn report_progress(
 }
 
 /// Runs work with the GIL released. Ctrl-C cancels the work, and is raised when
-/// calls that have begun are finished.
+/// calls that have begun are finished, or after [`GRACE`].
 pub(crate) fn wait<T: Send, Work: Future<Output = Result<T, Error>>>(
     py: Python<'_>,
     cancel: &CancellationToken,

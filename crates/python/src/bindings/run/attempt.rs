@@ -126,7 +126,7 @@ fn end(kept: bool) -> PyResult<Option<Py<PyAny>>> {
     if kept { Ok(None) } else { Err(PyStopIteration::new_err(false)) }
 }
 
-/// At the end, a method must raise where a slot may return nothing.
+/// At the end, `send` and `throw` must raise, and `__next__` may return nothing.
 fn or_stop_iteration(waited: Option<Py<PyAny>>) -> PyResult<Py<PyAny>> {
     waited.ok_or_else(|| PyStopIteration::new_err(()))
 }
