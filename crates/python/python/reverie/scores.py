@@ -152,7 +152,7 @@ _stopped: Scores | None = None
 
 def stopped_scores() -> Scores:
     """What `evaluate` or `aevaluate` had scored when Ctrl-C, a notebook's stop button, or the cancellation of its task
-    stopped it. Scores that are missing for this reason are `cancelled`, and `Scores.partial` says how many are there.
+    stopped it. Scores that are missing for this reason are `cancelled`, and `Scores.partial` says how many scores there are.
 
         scores = reverie.evaluate(frame, metrics=["faithfulness"], judge="gpt", models=models)    # stopped
         scores = reverie.stopped_scores()

@@ -1,8 +1,8 @@
 """The files of a corpus as a source of Ray Data: listed once by path, read in blocks on the cluster.
 
 Not `ray.data.read_binary_files`: that ends at the first file that cannot be read, asks for each file's size, and
-makes blocks of equally many files, however large. Here a file that cannot be read is a row that says why. The engine of an
-experiment uses the same Rust code to choose the files of the corpus, to divide them into blocks and to read them.
+makes blocks of equally many files, however large. Here a file that cannot be read is a row that says why. The engine of
+an experiment uses the same Rust code to choose the files of the corpus, to divide them into blocks and to read them.
 """
 
 from __future__ import annotations
