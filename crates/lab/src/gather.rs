@@ -21,7 +21,7 @@ use crate::{
     task::{answers_by_question, passages_by_question, queries_by_question, scores_by_question},
 };
 use eval::{MetricConfig, Missing, Score, Scored, statistics::Summary};
-use rag::{RefinedPassages, load::Unread};
+use rag::{PassagesWithRemarks, load::Unread};
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
@@ -149,7 +149,7 @@ async fn gather_trial(
                 (name.clone(), by_question.remove(&question.id).unwrap_or_else(not_asked))
             })
             .collect();
-        let RefinedPassages { passages, remarks, .. } = passages.get(&question.id).cloned().unwrap_or_default();
+        let PassagesWithRemarks { passages, remarks, .. } = passages.get(&question.id).cloned().unwrap_or_default();
         let rows = queries.remove(&question.id).unwrap_or_default();
         let query_fallback = rows.first().and_then(|row| row.fallback.clone());
         let queries = rows.into_iter().map(|row| row.query).collect();

@@ -26,7 +26,7 @@ pub(crate) use wire::{PartReply, PartRequest, WireMatrix};
 
 use ::models::ModelKind;
 use futures::stream::BoxStream;
-use rag::{Item, PipelineConfig};
+use rag::{InputSize, PipelineConfig};
 use std::collections::BTreeSet;
 
 /// A part of a trial.
@@ -84,7 +84,7 @@ impl Part {
 
 /// The names of the models of a kind that a pipeline asks.
 pub(crate) fn models_of_kind(pipeline: &PipelineConfig, kind: ModelKind) -> BTreeSet<&str> {
-    let asked = pipeline.values().flat_map(|(_, value)| value.estimate_calls(Item::default()));
+    let asked = pipeline.values().flat_map(|(_, value)| value.estimate_calls(InputSize::default()));
     asked.filter(|ask| ask.kind == kind).map(|ask| ask.model).collect()
 }
 

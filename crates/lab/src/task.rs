@@ -37,7 +37,7 @@ use cache::Cache;
 use eval::Question;
 use models::{Matrix, ledger};
 use rag::{
-    ChunkTable, RefinedPassages,
+    ChunkTable, PassagesWithRemarks,
     load::{Source, Unread},
     python::on_behalf_of,
 };
@@ -104,7 +104,7 @@ pub struct RunContext {
     /// What tasks used, by the names of their outputs.
     used: usage::UsageCache,
     /// The passages of trials, by question.
-    passages: Cache<HashMap<String, RefinedPassages>>,
+    passages: Cache<HashMap<String, PassagesWithRemarks>>,
 }
 
 /// What a run's tasks read: the corpus and the questions.

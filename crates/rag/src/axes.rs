@@ -338,7 +338,7 @@ impl PipelineConfig {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::{Item, Space, chunk, generate};
+    use crate::{InputSize, Space, chunk, generate};
     use serde_json::json;
 
     /// Every component of every stage that has settings, with its default settings.
@@ -363,8 +363,8 @@ pub(crate) mod tests {
         for component in components() {
             let models =
                 |item| component.estimate_calls(item).into_iter().map(|ask| (ask.model, ask.kind)).collect::<Vec<_>>();
-            let large = Item { text_tokens: 900, passages: 7, passage_tokens: 4000 };
-            assert_eq!(models(Item::default()), models(large), "{}", component.name());
+            let large = InputSize { text_tokens: 900, passages: 7, passage_tokens: 4000 };
+            assert_eq!(models(InputSize::default()), models(large), "{}", component.name());
         }
     }
 

@@ -17,7 +17,7 @@ pub const INSTRUCTION_TOKENS: u64 = 200;
 /// The size of a component's input, for estimates: a question with its
 /// passages, or a shard of documents.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Item {
+pub struct InputSize {
     /// Tokens of the question, or of the documents' texts.
     pub text_tokens: u64,
     /// The number of passages.
@@ -29,7 +29,7 @@ pub struct Item {
 /// Tokens of a passage if its size is unknown.
 const PASSAGE_TOKENS: u64 = 256;
 
-impl Item {
+impl InputSize {
     /// Sets the number of passages, and their size to [`PASSAGE_TOKENS`].
     pub(crate) fn with_passages(self, passages: usize) -> Self {
         Self { passages: passages as u64, ..self }.with_passage_size(PASSAGE_TOKENS)
@@ -101,7 +101,7 @@ pub trait Component: Send + Sync {
 
     /// Estimates the calls to its models for one item, at most. The models are
     /// the same for every item, in the same order, because they are part of keys.
-    fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
+    fn estimate_calls(&self, item: InputSize) -> Vec<ModelCalls<'_>> {
         let calls = self.parts().into_iter().scan(item, |item, part| {
             let calls = part.estimate_calls(*item);
             *item = part.estimate_output(*item);
@@ -112,13 +112,13 @@ pub trait Component: Send + Sync {
 
     /// Estimates the input of the next stage, at most. A retriever sets the
     /// number of hits, a chunker the size of a passage; a later stage changes both.
-    fn estimate_output(&self, item: Item) -> Item {
+    fn estimate_output(&self, item: InputSize) -> InputSize {
         self.parts().into_iter().fold(item, |item, part| part.estimate_output(item))
     }
 
     /// Estimates the searchable chunks that a chunker cuts texts into, and their
     /// tokens together.
-    fn estimate_chunks(&self, item: Item) -> Item {
+    fn estimate_chunks(&self, item: InputSize) -> InputSize {
         match self.parts()[..] {
             [part] => part.estimate_chunks(item),
             _ => item.cut_into_chunks(PASSAGE_TOKENS, 0),
@@ -127,7 +127,7 @@ pub trait Component: Send + Sync {
 
     /// The names of the models that it asks.
     fn models(&self) -> Vec<&str> {
-        self.estimate_calls(Item::default()).into_iter().map(|ask| ask.model).collect()
+        self.estimate_calls(InputSize::default()).into_iter().map(|ask| ask.model).collect()
     }
 
     /// The indexes that it searches.

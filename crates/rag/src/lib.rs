@@ -49,14 +49,15 @@ axes::stages! {
 
 pub use axes::{ReadSpace, schema_of};
 pub use component::{
-    Choice, Component, Context, FileError, INSTRUCTION_TOKENS, Item, ModelCalls, Models, NamedModels, without_settings,
+    Choice, Component, Context, FileError, INSTRUCTION_TOKENS, InputSize, ModelCalls, Models, NamedModels,
+    without_settings,
 };
 pub use corpus::{Corpus, Query};
 pub use filter::Filter;
 pub use load::{Document, Format};
 pub use pipeline::Pipeline;
 pub(crate) use searcher::Searcher;
-pub use stage::{AxisValue, Data, PassageStage, PassageStep, RefinedPassages};
+pub use stage::{AxisValue, Data, PassageStage, PassageStep, PassagesWithRemarks};
 pub use table::ChunkTable;
 pub use types::{Answer, Chunk, Heading, Hit, Metadata, Page, Passage, Span};
 

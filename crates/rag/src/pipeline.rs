@@ -10,7 +10,7 @@ pub(crate) use search::SearchStages;
 pub use search::{FUSION_VERSION, find};
 
 use crate::{
-    Answer, ChunkTable, Component, Context, Error, Models, Passage, PipelineConfig, RefinedPassages,
+    Answer, ChunkTable, Component, Context, Error, Models, Passage, PassagesWithRemarks, PipelineConfig,
     corpus::{Corpus, Query},
     generate::Generator,
     index::{DenseIndex, IndexKind, Indexes, OpenIndex},
@@ -103,10 +103,10 @@ enum Finder {
 #[async_trait]
 pub trait RemoteChunks: Send + Sync {
     /// As [`Pipeline::find`].
-    async fn find(&self, searches: &[SearchQuery], vectors: Option<&Matrix>) -> Result<RefinedPassages, Error>;
+    async fn find(&self, searches: &[SearchQuery], vectors: Option<&Matrix>) -> Result<PassagesWithRemarks, Error>;
 
     /// As [`Pipeline::step`].
-    async fn step(&self, step: usize, query: Query<'_>, passages: Vec<Passage>) -> Result<RefinedPassages, Error>;
+    async fn step(&self, step: usize, query: Query<'_>, passages: Vec<Passage>) -> Result<PassagesWithRemarks, Error>;
 }
 
 /// All of a pipeline's retrieval in another process. It also fails if that process
@@ -230,7 +230,11 @@ impl Pipeline {
     ///
     /// # Errors
     /// If an index is missing, or the chunks are in another process.
-    pub async fn find(&self, searches: Vec<SearchQuery>, vectors: Option<Matrix>) -> Result<RefinedPassages, Error> {
+    pub async fn find(
+        &self,
+        searches: Vec<SearchQuery>,
+        vectors: Option<Matrix>,
+    ) -> Result<PassagesWithRemarks, Error> {
         let (search, corpus) = self.local_search()?;
         search.find(corpus, searches, vectors).await
     }
@@ -255,7 +259,12 @@ impl Pipeline {
     ///
     /// # Errors
     /// If a model fails, there is no such stage, or the chunks are in another process.
-    pub async fn step(&self, step: usize, query: Query<'_>, passages: Vec<Passage>) -> Result<RefinedPassages, Error> {
+    pub async fn step(
+        &self,
+        step: usize,
+        query: Query<'_>,
+        passages: Vec<Passage>,
+    ) -> Result<PassagesWithRemarks, Error> {
         let (search, corpus) = self.local_search()?;
         let missing = || Error::Failed { component: "pipeline", reason: format!("there is no stage {step}") };
         search.steps.get(step).ok_or_else(missing)?.runner.run_with_remarks(query, corpus.corpus(), passages).await

@@ -49,14 +49,14 @@ pub trait PassageStep: Send + Sync {
         query: Query<'_>,
         corpus: Corpus<'_>,
         passages: Vec<Passage>,
-    ) -> Result<RefinedPassages, Error> {
+    ) -> Result<PassagesWithRemarks, Error> {
         Ok(self.run(query, corpus, passages).await?.into())
     }
 }
 
 /// The output of a step for one question.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct RefinedPassages {
+pub struct PassagesWithRemarks {
     /// The passages, best first.
     pub passages: Vec<Passage>,
     /// What the step did that the passages do not show: what it searched for
@@ -66,7 +66,7 @@ pub struct RefinedPassages {
     pub failed: bool,
 }
 
-impl From<Vec<Passage>> for RefinedPassages {
+impl From<Vec<Passage>> for PassagesWithRemarks {
     fn from(passages: Vec<Passage>) -> Self {
         Self { passages, remarks: Vec::new(), failed: false }
     }

@@ -44,9 +44,11 @@ pub(super) fn draw<'a>(chunks: &'a [Chunk], options: &GenerateOptions) -> (Vec<&
 /// The reason for which a passage is unsuitable, if any.
 fn find_fault(chunk: &Chunk, min_characters: usize) -> Option<RejectionReason> {
     let text = chunk.text.trim();
-    // A chunk with another text than its span cannot give evidence.
-    if text.chars().count() < min_characters || chunk.text.len() != chunk.span.len() {
+    if text.chars().count() < min_characters {
         return Some(RejectionReason::TooShort);
+    }
+    if chunk.text.len() != chunk.span.len() {
+        return Some(RejectionReason::OtherText);
     }
     let heading = chunk.heading.as_deref().and_then(|heading| heading.rsplit(" > ").next()).unwrap_or_default();
     let heading = heading.trim().to_lowercase();
@@ -90,6 +92,12 @@ mod tests {
     #[test]
     fn prose_is_fit() {
         assert_eq!(reason(PROSE), None);
+    }
+
+    #[test]
+    fn a_passage_that_its_chunker_wrote_anew_is_not() {
+        let written = Chunk { text: PROSE.replace("the", "this"), ..chunk("a.txt", 0, PROSE) };
+        assert_eq!(find_fault(&written, 200), Some(RejectionReason::OtherText));
     }
 
     #[test]

@@ -9,9 +9,12 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case", tag = "reason", content = "detail")]
 #[non_exhaustive]
 pub enum RejectionReason {
-    /// The passage is too short, or its text is not that of its span.
+    /// The passage is too short.
     #[error("the passage is too short")]
     TooShort,
+    /// A chunker wrote the passage anew, so no quote of it has a place in the document.
+    #[error("the passage's text is not that of its place in the document")]
+    OtherText,
     /// The passage is a table of contents, an index or a licence page.
     #[error("the passage is a list of contents or the like")]
     Contents,
@@ -78,6 +81,7 @@ impl RejectionReason {
     pub fn name(&self) -> &'static str {
         match self {
             Self::TooShort => "too_short",
+            Self::OtherText => "other_text",
             Self::Contents => "contents",
             Self::NotProse => "not_prose",
             Self::Model(_) => "model",

@@ -160,6 +160,15 @@ fn settings_survive_json_and_unknown_ones_are_refused() {
 }
 
 #[test]
+fn a_metric_says_that_it_can_be_named_exactly_where_its_settings_have_a_name() {
+    for config in MetricConfig::examples() {
+        let named = serde_json::json!({ config.name(): { "name": "mine" } });
+        let named = serde_json::from_value::<MetricConfig>(named);
+        assert_eq!(config.can_be_named(), named.is_ok(), "{}", config.name());
+    }
+}
+
+#[test]
 fn default_metrics_and_preferred_ones_need_no_judge() {
     let names = |metrics: Vec<MetricConfig>| metrics.iter().map(MetricConfig::name).collect::<Vec<_>>();
     let defaults: Vec<MetricConfig> = MetricConfig::default_metrics().collect();

@@ -152,7 +152,6 @@ macro_rules! config {
                 $crate::metric::Description {
                     needs: $crate::metric::Needs { evidence: true, passages: true, ..Default::default() },
                     label: self.0.label($name),
-                    can_be_named: true,
                     $( $field: $value, )*
                     ..Default::default()
                 }

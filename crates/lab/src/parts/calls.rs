@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use futures::{Stream, StreamExt, stream};
 use models::Matrix;
 use rag::{
-    Error, Passage, Query, RefinedPassages,
+    Error, Passage, PassagesWithRemarks, Query,
     pipeline::{AskedQuestion, RemoteChunks, RemoteRetrieval, Retrieval},
     query::SearchQuery,
 };
@@ -67,11 +67,11 @@ fn encode(request: &PartRequest) -> Result<Vec<u8>, PartFailure> {
 
 #[async_trait]
 impl RemoteChunks for PartClient {
-    async fn find(&self, searches: &[SearchQuery], vectors: Option<&Matrix>) -> Result<RefinedPassages, Error> {
+    async fn find(&self, searches: &[SearchQuery], vectors: Option<&Matrix>) -> Result<PassagesWithRemarks, Error> {
         Ok(self.ask(&PartRequest::Find { searches: searches.to_vec(), vectors: vectors.map(WireMatrix::from) }).await?)
     }
 
-    async fn step(&self, step: usize, query: Query<'_>, passages: Vec<Passage>) -> Result<RefinedPassages, Error> {
+    async fn step(&self, step: usize, query: Query<'_>, passages: Vec<Passage>) -> Result<PassagesWithRemarks, Error> {
         let (text, filter) = (query.text.to_owned(), query.filter.cloned());
         let vector = query.embedding.map(WireMatrix::vector);
         Ok(self.ask(&PartRequest::Step { step, text, vector, filter, passages }).await?)

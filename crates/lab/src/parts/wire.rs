@@ -31,7 +31,7 @@ pub(crate) enum PartRequest {
     Chat { model: String, request: ChatRequest },
     /// The passages of searches.
     Find { searches: Vec<SearchQuery>, vectors: Option<WireMatrix> },
-    /// What a stage makes of passages: [`rag::RefinedPassages`].
+    /// What a stage makes of passages: [`rag::PassagesWithRemarks`].
     Step { step: usize, text: String, vector: Option<WireMatrix>, filter: Option<Filter>, passages: Vec<Passage> },
     /// The text of a stretch of a document, if there is such a document.
     Excerpt { document: String, span: Span },

@@ -319,7 +319,7 @@ fn sizes_are_those_of_the_text_in_shards_and_of_the_questions() {
     assert_eq!(numbers(&sizes(&plan.tasks, 4_000)), (334, 5), "a third of it, rounded up");
     assert_eq!(numbers(&sizes(&plan.tasks, 3)), (0, 5));
     let whole = sizes(&plan.tasks, 4_000);
-    let item = |passage_tokens| rag::Item { passages: 7, passage_tokens, ..rag::Item::default() };
+    let item = |passage_tokens| rag::InputSize { passages: 7, passage_tokens, ..rag::InputSize::default() };
     for (tokens, expected) in [(999, 999), (1_000, 1_000), (1_001, 1_000)] {
         assert_eq!(whole.within_corpus(item(tokens)).passage_tokens, expected);
     }

@@ -2,7 +2,7 @@
 
 use crate::spec::EvaluateSpec;
 use eval::{MetricConfig, Question, Sample};
-use rag::{Component, INSTRUCTION_TOKENS, Item, ModelCalls, Passage};
+use rag::{Component, INSTRUCTION_TOKENS, InputSize, ModelCalls, Passage};
 
 pub(super) const BYTES_PER_TOKEN: u64 = 4;
 /// Tokens of texts that are embedded by one call.
@@ -54,7 +54,7 @@ pub(crate) fn of_item<'a, C: Component + ?Sized>(
     passages: &[Passage],
 ) -> Vec<(&'a str, ModelLoad)> {
     let bytes: usize = passages.iter().map(|passage| passage.text.len()).sum();
-    let item = Item {
+    let item = InputSize {
         text_tokens: question.question.len() as u64 / BYTES_PER_TOKEN + 1,
         passages: passages.len() as u64,
         passage_tokens: bytes as u64 / BYTES_PER_TOKEN,
@@ -70,7 +70,11 @@ pub(crate) fn question_tokens(question: &Question) -> u64 {
 
 /// The calls for one score. The text of the item is that of question, reference
 /// and answer.
-pub(crate) fn score<'a>(evaluate: &'a EvaluateSpec, metric: &MetricConfig, item: Item) -> Vec<(&'a str, ModelLoad)> {
+pub(crate) fn score<'a>(
+    evaluate: &'a EvaluateSpec,
+    metric: &MetricConfig,
+    item: InputSize,
+) -> Vec<(&'a str, ModelLoad)> {
     let needs = metric.needs();
     let calls = metric.judge_calls(item.passages);
     let passages = if needs.passages { item.passages } else { 0 };
@@ -94,7 +98,7 @@ pub(crate) fn score_of<'a>(
 ) -> Vec<(&'a str, ModelLoad)> {
     let answer = sample.answer.map_or(0, |answer| answer.text.len());
     let passages: usize = sample.passages.iter().map(|passage| passage.text.len()).sum();
-    let item = Item {
+    let item = InputSize {
         text_tokens: question_tokens(sample.question) + answer as u64 / BYTES_PER_TOKEN,
         passages: sample.passages.len() as u64,
         passage_tokens: passages as u64 / BYTES_PER_TOKEN,
@@ -148,7 +152,7 @@ mod tests {
                     chunker = \"sentence\"\nretriever = \"bm25\"\n[dataset]\npath = \"golden.jsonl\"\n[evaluate]\n\
                     metrics = [\"recall\"]\njudge = [\"a\", \"b\"]\nembedder = \"small\"\n";
         let evaluate = Experiment::parse(text, ".").unwrap_or_else(|errors| panic!("{errors:?}")).evaluate;
-        let item = Item { text_tokens: 50, passages: 4, passage_tokens: 400 };
+        let item = InputSize { text_tokens: 50, passages: 4, passage_tokens: 400 };
         for name in ["recall", "faithfulness", "context_precision", "answer_relevancy", "answer_accuracy", "token_f1"] {
             let metric: MetricConfig = serde_json::from_value(json!({ name: {} })).unwrap();
             let needs = metric.needs();
@@ -196,7 +200,7 @@ mod tests {
         let question = Question { question: "12345678".to_owned(), ..Question::default() };
         let found = of_item(&reranker, &question, &[passage(400), passage(7)]);
         // The question is 2 tokens and one is added; the passages are 407 bytes.
-        let item = Item { text_tokens: 3, passages: 2, passage_tokens: 101 };
+        let item = InputSize { text_tokens: 3, passages: 2, passage_tokens: 101 };
         let expected: Vec<(&str, [u64; 3])> = reranker
             .estimate_calls(item)
             .into_iter()
@@ -237,7 +241,7 @@ mod tests {
                     \"http://127.0.0.1:1/v1\" }\n[space]\nchunker = \"sentence\"\nretriever = \"bm25\"\n";
         let mut evaluate = Experiment::parse(text, ".").unwrap().evaluate;
         evaluate.judges = vec!["a".to_owned()];
-        let none = score(&evaluate, &metric, Item::default());
+        let none = score(&evaluate, &metric, InputSize::default());
         let calls = metric.judge_calls(0).voting + metric.judge_calls(0).writing;
         assert_eq!(numbers(none[0].1), load(calls, calls * INSTRUCTION_TOKENS, calls * VERDICT_TOKENS));
     }

@@ -6,7 +6,7 @@ use super::{
     table::{NamedModel, key_start, read_list, unknown_keys, without_positions},
 };
 use models::ModelKind;
-use rag::{Axis, AxisValue, Choice, Item, PipelineConfig, ReadSpace, Space, generate::Prompt};
+use rag::{Axis, AxisValue, Choice, InputSize, PipelineConfig, ReadSpace, Space, generate::Prompt};
 use serde::Serialize;
 use serde_json::Value;
 use std::path::Path;
@@ -175,8 +175,12 @@ struct AxisReader<'r, 'a> {
 
 /// Names the only chat model in a component that asks one and names none.
 fn name_model<T: AxisValue>(value: &mut T, chat: &str) {
-    let unnamed: Vec<ModelKind> =
-        value.estimate_calls(Item::default()).iter().filter(|ask| ask.model.is_empty()).map(|ask| ask.kind).collect();
+    let unnamed: Vec<ModelKind> = value
+        .estimate_calls(InputSize::default())
+        .iter()
+        .filter(|ask| ask.model.is_empty())
+        .map(|ask| ask.kind)
+        .collect();
     if unnamed.is_empty() || unnamed.iter().any(|kind| *kind != ModelKind::Chat) {
         return;
     }
@@ -213,7 +217,7 @@ impl ReadSpace for AxisReader<'_, '_> {
             } else if let Err(error) = value.check() {
                 reader.error(*at, format!("{place}.{}: {error}", axis.name()));
             }
-            for ask in value.estimate_calls(Item::default()) {
+            for ask in value.estimate_calls(InputSize::default()) {
                 references.push(((ask.model.to_owned(), *at), ask.kind, axis.place()));
             }
         }

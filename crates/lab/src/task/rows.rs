@@ -9,7 +9,7 @@ use crate::{
 use eval::{Question, Scored};
 use models::Matrix;
 use rag::{
-    Answer, RefinedPassages,
+    Answer, PassagesWithRemarks,
     pipeline::{AskedQuestion, SearchableQuestion},
     query::SearchQuery,
 };
@@ -21,10 +21,10 @@ pub(crate) async fn passages_by_question(
     cx: &RunContext,
     inputs: &Outputs,
     passages: TaskId,
-) -> Result<Arc<HashMap<String, RefinedPassages>>, Error> {
+) -> Result<Arc<HashMap<String, PassagesWithRemarks>>, Error> {
     let name = inputs.get(&passages).cloned().unwrap_or_default();
     let load = || async {
-        let mut by_question: HashMap<String, RefinedPassages> = HashMap::new();
+        let mut by_question: HashMap<String, PassagesWithRemarks> = HashMap::new();
         for row in artifact::decode::<PassageRow>(cx.read(inputs, passages).await?)? {
             let found = by_question.entry(row.question).or_default();
             found.passages.extend(row.passage);

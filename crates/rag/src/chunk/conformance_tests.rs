@@ -1,7 +1,9 @@
 //! What every chunker must do with every text, checked over the registry.
 
 use super::{ChunkerConfig, TokenCounter, classes::is_blank};
-use crate::{Chunk, ChunkTable, Component, Context, Document, Format, Hit, Item, Page, Span, pins_tests::small_chunks};
+use crate::{
+    Chunk, ChunkTable, Component, Context, Document, Format, Hit, InputSize, Page, Span, pins_tests::small_chunks,
+};
 use serde_json::json;
 
 /// A document of plain text, for tests.
@@ -166,7 +168,7 @@ fn what_is_estimated_of_prose_is_at_least_what_is_cut_and_found() {
         let chunker = config.build(&Context::default()).unwrap();
         let table = ChunkTable::new(chunker.chunk_now(&document).unwrap());
         let searched = || table.searchable().iter().map(|&row| table.chunk(row));
-        let cut = config.estimate_chunks(Item { text_tokens: tokens(text), ..Item::default() });
+        let cut = config.estimate_chunks(InputSize { text_tokens: tokens(text), ..InputSize::default() });
         let of_chunks: u64 = searched().map(|chunk| tokens(&chunk.text)).sum();
         assert!(searched().count() as u64 <= cut.passages, "{config:?}: {} in {cut:?}", searched().count());
         assert!(of_chunks <= cut.passage_tokens * 21 / 20, "{config:?}: {of_chunks} in {cut:?}");
@@ -174,7 +176,7 @@ fn what_is_estimated_of_prose_is_at_least_what_is_cut_and_found() {
         for start in 0..20 {
             let rows = table.searchable().iter().skip(7 * start).take(5).copied();
             let hits: Vec<Hit> = rows.map(|row| Hit { row, score: 1.0 }).collect();
-            let given = config.estimate_output(Item::default().with_passages(hits.len()));
+            let given = config.estimate_output(InputSize::default().with_passages(hits.len()));
             let found: u64 = chunker.context(hits, &table).iter().map(|passage| tokens(&passage.text)).sum();
             assert!(found <= given.passage_tokens, "{config:?}: {found} in {given:?}");
         }

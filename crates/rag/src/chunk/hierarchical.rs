@@ -19,7 +19,7 @@ use super::{
     split::{Cut, Splitter, check_sizes, not_set, overlap_follows_size},
 };
 use crate::{
-    Chunk, ChunkTable, Component, Context, Document, Error, Hit, Item, Passage, Span,
+    Chunk, ChunkTable, Component, Context, Document, Error, Hit, InputSize, Passage, Span,
     component::{ensure, settings},
 };
 use async_trait::async_trait;
@@ -57,7 +57,7 @@ impl Component for Config {
         usize::try_from(self.leaf()).ok()
     }
 
-    fn estimate_output(&self, item: Item) -> Item {
+    fn estimate_output(&self, item: InputSize) -> InputSize {
         // The children that a parent replaces hold at least `merge_threshold` of its size.
         let larger = self.chunk_sizes.len().saturating_sub(1) as i32;
         let times = (1.0 / self.merge_threshold.clamp(0.05, 1.0)).powi(larger).ceil() as u64;
@@ -65,7 +65,7 @@ impl Component for Config {
         item.with_passage_size((u64::from(self.leaf()) * times).min(most.into()))
     }
 
-    fn estimate_chunks(&self, item: Item) -> Item {
+    fn estimate_chunks(&self, item: InputSize) -> InputSize {
         item.cut_into_chunks(self.leaf().into(), self.chunk_overlap.into())
     }
 }

@@ -25,7 +25,7 @@ use super::{
     tokens::TokenCounter,
 };
 use crate::{
-    Chunk, Component, Context, Document, Error, Item, Span,
+    Chunk, Component, Context, Document, Error, InputSize, Span,
     component::{ensure, settings},
 };
 use async_trait::async_trait;
@@ -57,7 +57,7 @@ impl Component for Config {
         usize::try_from(self.most_size).ok()
     }
 
-    fn estimate_output(&self, item: Item) -> Item {
+    fn estimate_output(&self, item: InputSize) -> InputSize {
         item.with_passage_size(self.most_size.into())
     }
 

@@ -16,7 +16,7 @@ use super::{
     split::trim,
 };
 use crate::{
-    Chunk, ChunkTable, Component, Context, Document, Error, Hit, Item, Passage, Span,
+    Chunk, ChunkTable, Component, Context, Document, Error, Hit, InputSize, Passage, Span,
     component::{ensure, settings},
 };
 use async_trait::async_trait;
@@ -38,11 +38,11 @@ settings! {
 }
 
 impl Component for Config {
-    fn estimate_chunks(&self, item: Item) -> Item {
+    fn estimate_chunks(&self, item: InputSize) -> InputSize {
         item.cut_into_chunks(SHORT_SENTENCE, 0)
     }
 
-    fn estimate_output(&self, item: Item) -> Item {
+    fn estimate_output(&self, item: InputSize) -> InputSize {
         item.with_passage_size((1 + 2 * u64::from(self.window_size)) * LONG_SENTENCE)
     }
 }

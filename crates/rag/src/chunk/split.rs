@@ -232,11 +232,11 @@ macro_rules! cut_by_size {
         fn chunk_size(&self) -> Option<usize> {
             usize::try_from(self.chunk_size).ok()
         }
-        fn estimate_chunks(&self, item: $crate::Item) -> $crate::Item {
+        fn estimate_chunks(&self, item: $crate::InputSize) -> $crate::InputSize {
             let filled: fn(u64) -> u64 = $filled;
             item.cut_into_chunks(filled(self.chunk_size.into()), self.chunk_overlap.into())
         }
-        fn estimate_output(&self, item: $crate::Item) -> $crate::Item {
+        fn estimate_output(&self, item: $crate::InputSize) -> $crate::InputSize {
             item.with_passage_size(self.chunk_size.into())
         }
     };

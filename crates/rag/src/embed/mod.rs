@@ -3,7 +3,7 @@
 
 use crate::{
     AxisValue, Choice, Component, Error,
-    component::{Item, ModelCalls},
+    component::{InputSize, ModelCalls},
 };
 use models::ModelKind;
 use serde::{Deserialize, Serialize};
@@ -30,7 +30,7 @@ impl fmt::Display for EmbedderName {
 }
 
 impl Component for EmbedderName {
-    fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
+    fn estimate_calls(&self, item: InputSize) -> Vec<ModelCalls<'_>> {
         let prompt_tokens = item.text_tokens;
         vec![ModelCalls { model: &self.0, kind: ModelKind::Embedding, calls: 1, prompt_tokens, completion_tokens: 0 }]
     }

@@ -1,7 +1,7 @@
 //! What enrichers that ask a chat model share: estimates, and the
 //! part of a document that a model is shown beside a chunk.
 
-use crate::{Chunk, Document, Item, ModelCalls, fence};
+use crate::{Chunk, Document, InputSize, ModelCalls, fence};
 use futures::{FutureExt, future::join_all};
 use models::{Chat, ModelKind};
 use regex::{Captures, Regex};
@@ -28,7 +28,7 @@ pub(super) fn neutral(text: &str) -> Cow<'_, str> {
 }
 
 /// Estimates one call for each chunk, with `more` tokens besides the chunk in each.
-pub(super) fn calls_per_chunk(model: &str, item: Item, more: u64, completion: u32) -> Vec<ModelCalls<'_>> {
+pub(super) fn calls_per_chunk(model: &str, item: InputSize, more: u64, completion: u32) -> Vec<ModelCalls<'_>> {
     let calls = item.passages;
     vec![ModelCalls {
         model,

@@ -15,7 +15,7 @@ use super::{
     asking::{blocks, calls_per_chunk, first_then_all, neutral, reply_text, room},
 };
 use crate::{
-    Chunk, Component, Context, Document, Error, Item, ModelCalls,
+    Chunk, Component, Context, Document, Error, InputSize, ModelCalls,
     component::{check_sampling, ensure, settings},
 };
 use async_trait::async_trait;
@@ -50,7 +50,7 @@ settings! {
 }
 
 impl Component for Config {
-    fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
+    fn estimate_calls(&self, item: InputSize) -> Vec<ModelCalls<'_>> {
         calls_per_chunk(&self.model, item, self.window_tokens as u64, self.max_tokens)
     }
 }

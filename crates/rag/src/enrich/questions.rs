@@ -12,7 +12,7 @@ use super::{
     asking::{calls_per_chunk, first_then_all, neutral},
 };
 use crate::{
-    Chunk, Component, Context, Document, Error, Item, ModelCalls,
+    Chunk, Component, Context, Document, Error, InputSize, ModelCalls,
     component::{check_sampling, ensure, object_schema, settings},
 };
 use async_trait::async_trait;
@@ -53,7 +53,7 @@ impl Config {
 }
 
 impl Component for Config {
-    fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
+    fn estimate_calls(&self, item: InputSize) -> Vec<ModelCalls<'_>> {
         calls_per_chunk(&self.model, item, 0, self.max_tokens())
     }
 }

@@ -5,7 +5,7 @@
 //! Source: LlamaIndex' response mode of that name.
 
 use super::{Answer, Generator, OnText, refine, settings::AnswerModel};
-use crate::{Component, Context, Error, Item, ModelCalls, Passage};
+use crate::{Component, Context, Error, InputSize, ModelCalls, Passage};
 use async_trait::async_trait;
 
 pub(super) const VERSION: u32 = 2;
@@ -16,7 +16,7 @@ answer_settings! {
 }
 
 impl Component for Config {
-    fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
+    fn estimate_calls(&self, item: InputSize) -> Vec<ModelCalls<'_>> {
         // As long as the passages fit into one call.
         self.0.estimate_calls(item, 1)
     }

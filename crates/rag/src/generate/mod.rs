@@ -75,7 +75,7 @@ impl GeneratorConfig {
     /// The name of the chat model that writes the answer.
     pub fn model(&self) -> Option<&str> {
         let chat = |ask: &crate::ModelCalls<'_>| ask.kind == models::ModelKind::Chat;
-        self.estimate_calls(crate::Item::default()).into_iter().find(chat).map(|ask| ask.model)
+        self.estimate_calls(crate::InputSize::default()).into_iter().find(chat).map(|ask| ask.model)
     }
 }
 

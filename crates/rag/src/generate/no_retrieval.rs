@@ -8,7 +8,7 @@ use super::{
     Answer, Generator, OnText, PromptSettings,
     settings::{AnswerModel, Settings},
 };
-use crate::{Component, Context, Error, Item, ModelCalls, Passage, component::settings, prompt::NO_ANSWER};
+use crate::{Component, Context, Error, InputSize, ModelCalls, Passage, component::settings, prompt::NO_ANSWER};
 use async_trait::async_trait;
 use models::Message;
 
@@ -44,8 +44,8 @@ impl Config {
 impl PromptSettings for Config {}
 
 impl Component for Config {
-    fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
-        let nothing_found = Item { passages: 0, passage_tokens: 0, ..item };
+    fn estimate_calls(&self, item: InputSize) -> Vec<ModelCalls<'_>> {
+        let nothing_found = InputSize { passages: 0, passage_tokens: 0, ..item };
         let settings = self.settings();
         settings
             .estimate_calls(nothing_found, 1)

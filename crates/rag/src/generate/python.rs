@@ -35,7 +35,7 @@ use super::{
     settings::{AnswerModel, Draft, Settings, Tally},
 };
 use crate::{
-    Component, Context, Error, Item, ModelCalls, Passage,
+    Component, Context, Error, InputSize, ModelCalls, Passage,
     component::ensure,
     function_settings,
     prompt::Prompt,
@@ -64,7 +64,7 @@ impl PromptSettings for Config {}
 
 impl Component for Config {
     runs_function!(&PARAMETERS);
-    fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
+    fn estimate_calls(&self, item: InputSize) -> Vec<ModelCalls<'_>> {
         self.settings.estimate_calls(item, 1)
     }
 }

@@ -10,7 +10,7 @@ use super::{
     settings::{AnswerModel, Draft, Tally},
     settled::says_nothing,
 };
-use crate::{Component, Context, Error, Item, ModelCalls, Passage, prompt::PromptTask};
+use crate::{Component, Context, Error, InputSize, ModelCalls, Passage, prompt::PromptTask};
 use async_trait::async_trait;
 
 pub(super) const VERSION: u32 = 2;
@@ -21,7 +21,7 @@ answer_settings! {
 }
 
 impl Component for Config {
-    fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
+    fn estimate_calls(&self, item: InputSize) -> Vec<ModelCalls<'_>> {
         self.0.estimate_calls(item, item.passages.max(1))
     }
 }

@@ -27,7 +27,7 @@ use super::{
     settled::says_nothing,
 };
 use crate::{
-    Component, Context, Error, Item, ModelCalls, Passage,
+    Component, Context, Error, InputSize, ModelCalls, Passage,
     component::{ensure, object_schema, settings},
     fence,
     prompt::{PromptTask, Template},
@@ -96,7 +96,7 @@ impl PromptSettings for Config {
 }
 
 impl Component for Config {
-    fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
+    fn estimate_calls(&self, item: InputSize) -> Vec<ModelCalls<'_>> {
         let calls = 2 + 2 * u64::from(self.rounds);
         let settings = self.settings();
         // Every call reads the passages.

@@ -8,7 +8,7 @@ use super::{
     settled::{final_beginning, plain, says_nothing},
 };
 use crate::{
-    Answer, Context, Error, INSTRUCTION_TOKENS, Item, ModelCalls, Passage,
+    Answer, Context, Error, INSTRUCTION_TOKENS, InputSize, ModelCalls, Passage,
     component::{check_sampling, ensure, settings},
     prompt::{Instructions, NO_ANSWER, Prompt, PromptTask, Template, TemplateError},
 };
@@ -63,7 +63,7 @@ impl Settings {
 
     /// Estimates what an answer asks of the model in `calls` calls. The passages
     /// are divided among them; each has the instructions and the question.
-    pub(super) fn estimate_calls(&self, item: Item, calls: u64) -> Vec<ModelCalls<'_>> {
+    pub(super) fn estimate_calls(&self, item: InputSize, calls: u64) -> Vec<ModelCalls<'_>> {
         let passages = self.context_tokens.map_or(item.passage_tokens, |limit| item.passage_tokens.min(limit as u64));
         vec![ModelCalls {
             model: &self.model,

@@ -10,7 +10,7 @@ use super::{
     settings::{AnswerModel, Draft, ReplyWatch, Tally},
     settled::says_nothing,
 };
-use crate::{Component, Context, Error, Item, ModelCalls, Passage, fence, generate::budget, prompt::PromptTask};
+use crate::{Component, Context, Error, InputSize, ModelCalls, Passage, fence, generate::budget, prompt::PromptTask};
 use async_trait::async_trait;
 use futures::future::try_join_all;
 use models::Message;
@@ -23,7 +23,7 @@ answer_settings! {
 }
 
 impl Component for Config {
-    fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
+    fn estimate_calls(&self, item: InputSize) -> Vec<ModelCalls<'_>> {
         // As long as the passages fit into one call.
         self.0.estimate_calls(item, 1)
     }

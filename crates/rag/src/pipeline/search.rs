@@ -3,7 +3,7 @@
 
 use super::{AskedQuestion, OpenCorpus, RemoteChunks, Retrieval, SearchableQuestion, searches};
 use crate::{
-    ChunkTable, Component, Context, Error, Hit, PassageStep, PipelineConfig, RefinedPassages,
+    ChunkTable, Component, Context, Error, Hit, PassageStep, PassagesWithRemarks, PipelineConfig,
     chunk::Chunker,
     corpus::{Corpus, Query},
     index::{DenseIndex, OpenIndex},
@@ -103,7 +103,7 @@ impl Search {
                 ChunkAccess::Remote(chunks) => chunks.find(&question.queries, searches.as_ref()).await,
             }
         };
-        let RefinedPassages { mut passages, mut remarks, .. } = in_span(searching.clone(), find).await?;
+        let PassagesWithRemarks { mut passages, mut remarks, .. } = in_span(searching.clone(), find).await?;
         trace::record_output(&searching, &passages);
         drop(searching);
         let nothing = Arc::new(ChunkTable::default());
@@ -156,7 +156,7 @@ impl Search {
         corpus: &OpenCorpus,
         queries: Vec<SearchQuery>,
         vectors: Option<Matrix>,
-    ) -> Result<RefinedPassages, Error> {
+    ) -> Result<PassagesWithRemarks, Error> {
         Ok(self.stages.search(corpus.corpus(), vec![queries], vectors).await?.pop().unwrap_or_default())
     }
 }
@@ -202,7 +202,7 @@ impl SearchStages {
         corpus: Corpus<'_>,
         questions: Vec<Vec<SearchQuery>>,
         vectors: Option<Matrix>,
-    ) -> Result<Vec<RefinedPassages>, Error> {
+    ) -> Result<Vec<PassagesWithRemarks>, Error> {
         if self.computes && is_small(&corpus) && is_short(&questions) {
             return find(&*self.chunker, &*self.retriever, &corpus, &searches(&questions, vectors.as_ref())).await;
         }
@@ -255,7 +255,7 @@ pub async fn find(
     retriever: &dyn Retriever,
     corpus: &Corpus<'_>,
     questions: &[Vec<Query<'_>>],
-) -> Result<Vec<RefinedPassages>, Error> {
+) -> Result<Vec<PassagesWithRemarks>, Error> {
     let queries = questions.concat();
     let mut found = retriever.retrieve(&queries, corpus).await?;
     let remark = |(query, hits): (&Query<'_>, &mut Vec<Hit>)| {
@@ -276,7 +276,7 @@ pub async fn find(
         let hits = join(found.by_ref().take(queries.len()).collect());
         let mut notes: Vec<String> = remarks.by_ref().take(queries.len()).flatten().collect();
         notes.dedup();
-        RefinedPassages { remarks: notes, ..chunker.context(hits, corpus.table).into() }
+        PassagesWithRemarks { remarks: notes, ..chunker.context(hits, corpus.table).into() }
     });
     Ok(joined.collect())
 }
@@ -311,7 +311,7 @@ mod tests {
     }
 
     /// Searches for texts while another task runs on the same threads.
-    async fn search_beside_another_task(texts: &[String]) -> Result<Vec<RefinedPassages>, Error> {
+    async fn search_beside_another_task(texts: &[String]) -> Result<Vec<PassagesWithRemarks>, Error> {
         let (ends, told) = std::sync::mpsc::channel();
         let stages = SearchStages {
             chunker: crate::chunk::ChunkerConfig::defaults().swap_remove(0).build(&Context::default())?.into(),
@@ -366,7 +366,7 @@ mod tests {
             let query = Query { filter: Some(&filter), ..fixture.query("cat", &[1.0, 0.0]) };
             let questions = [vec![query; n_queries]];
             let mut found = find(&*chunker, &*retriever, &fixture.corpus(), &questions).await.unwrap();
-            let RefinedPassages { passages, remarks, .. } = found.pop().unwrap();
+            let PassagesWithRemarks { passages, remarks, .. } = found.pop().unwrap();
             (passages.len(), remarks)
         };
         let remark = |left: u32| {

@@ -3,7 +3,7 @@
 
 use super::{Fallback, WrittenQueries};
 use crate::{
-    Context, Error, INSTRUCTION_TOKENS, Item, ModelCalls, Passage,
+    Context, Error, INSTRUCTION_TOKENS, InputSize, ModelCalls, Passage,
     component::{check_sampling, object_schema},
     fence,
 };
@@ -24,7 +24,7 @@ pub(crate) struct AskSettings<'a> {
 
 impl<'a> AskSettings<'a> {
     /// Estimates what `calls` calls for one question ask of the model.
-    pub(crate) fn estimate_calls(&self, item: Item, calls: u64) -> Vec<ModelCalls<'a>> {
+    pub(crate) fn estimate_calls(&self, item: InputSize, calls: u64) -> Vec<ModelCalls<'a>> {
         vec![ModelCalls {
             model: self.model,
             kind: ModelKind::Chat,
@@ -35,7 +35,7 @@ impl<'a> AskSettings<'a> {
     }
 
     /// [`estimate_calls`](Self::estimate_calls), where `readings` of the calls read all passages.
-    pub(crate) fn estimate_calls_about(&self, item: Item, calls: u64, readings: u64) -> Vec<ModelCalls<'a>> {
+    pub(crate) fn estimate_calls_about(&self, item: InputSize, calls: u64, readings: u64) -> Vec<ModelCalls<'a>> {
         let mut estimate = self.estimate_calls(item, calls);
         estimate.iter_mut().for_each(|calls| calls.prompt_tokens += readings * item.passage_tokens);
         estimate

@@ -15,7 +15,7 @@ use super::{
     asker::{Asker, Conversation, ask_settings},
 };
 use crate::{
-    Component, Context, Error, Item, ModelCalls,
+    Component, Context, Error, InputSize, ModelCalls,
     component::{ensure, settings},
 };
 use async_trait::async_trait;
@@ -51,7 +51,7 @@ impl Config {
 }
 
 impl Component for Config {
-    fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
+    fn estimate_calls(&self, item: InputSize) -> Vec<ModelCalls<'_>> {
         self.ask_settings().estimate_calls(item, 1)
     }
 }

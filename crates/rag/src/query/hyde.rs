@@ -18,7 +18,7 @@ use super::{
     asker::{Asker, Conversation, NoReply, ask_settings},
 };
 use crate::{
-    Component, Context, Error, Item, ModelCalls,
+    Component, Context, Error, InputSize, ModelCalls,
     component::{ensure, settings},
 };
 use async_trait::async_trait;
@@ -60,7 +60,7 @@ impl Config {
 }
 
 impl Component for Config {
-    fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
+    fn estimate_calls(&self, item: InputSize) -> Vec<ModelCalls<'_>> {
         self.ask_settings().estimate_calls(item, self.n as u64)
     }
 }
@@ -145,6 +145,6 @@ mod tests {
         assert!(refused(Config { n: 0, ..Config::default() }).contains("at least 1"));
         let one = refused(Config { n: 1, temperature: 0.0, ..Config::default() });
         assert_eq!(one, "query hyde needs a chat model; name it in `model`");
-        assert_eq!(Config::default().estimate_calls(Item::default())[0].calls, 8);
+        assert_eq!(Config::default().estimate_calls(InputSize::default())[0].calls, 8);
     }
 }

@@ -17,7 +17,7 @@ use super::{
     asker::{Asker, Conversation, ask_settings},
 };
 use crate::{
-    Component, Context, Error, Item, ModelCalls,
+    Component, Context, Error, InputSize, ModelCalls,
     component::{ensure, settings},
 };
 use async_trait::async_trait;
@@ -62,7 +62,7 @@ impl Config {
 const MOST_REPEATS: usize = 100;
 
 impl Component for Config {
-    fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
+    fn estimate_calls(&self, item: InputSize) -> Vec<ModelCalls<'_>> {
         self.ask_settings().estimate_calls(item, 1)
     }
 }

@@ -18,7 +18,7 @@ use super::{
     asker::{Asker, Conversation, ask_settings},
 };
 use crate::{
-    Component, Context, Error, Filter, Item, ModelCalls,
+    Component, Context, Error, Filter, InputSize, ModelCalls,
     component::{ensure, settings},
 };
 use async_trait::async_trait;
@@ -112,7 +112,7 @@ impl Config {
 }
 
 impl Component for Config {
-    fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
+    fn estimate_calls(&self, item: InputSize) -> Vec<ModelCalls<'_>> {
         self.ask_settings().estimate_calls(item, 1)
     }
 

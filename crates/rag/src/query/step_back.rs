@@ -11,7 +11,7 @@ use super::{
     QueryWriter, WrittenQueries,
     asker::{Asker, Conversation, ask_settings},
 };
-use crate::{Component, Context, Error, Item, ModelCalls, component::settings};
+use crate::{Component, Context, Error, InputSize, ModelCalls, component::settings};
 use async_trait::async_trait;
 use models::Message;
 
@@ -47,7 +47,7 @@ impl Config {
 }
 
 impl Component for Config {
-    fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
+    fn estimate_calls(&self, item: InputSize) -> Vec<ModelCalls<'_>> {
         self.ask_settings().estimate_calls(item, 1)
     }
 }

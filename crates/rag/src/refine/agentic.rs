@@ -22,7 +22,7 @@
 //! 2210.03350).
 
 use crate::{
-    Component, Context, Error, Item, ModelCalls, Passage, PassageStep, RefinedPassages, Searcher,
+    Component, Context, Error, InputSize, ModelCalls, Passage, PassageStep, PassagesWithRemarks, Searcher,
     component::{ensure, limited_by, object_schema, settings},
     corpus::{Corpus, Query},
     query::{
@@ -81,13 +81,13 @@ impl Config {
 }
 
 impl Component for Config {
-    fn estimate_output(&self, item: Item) -> Item {
+    fn estimate_output(&self, item: InputSize) -> InputSize {
         self.top_n.map_or(item, |top_n| item.limit_passages(top_n))
     }
 
     limited_by!(top_n);
 
-    fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
+    fn estimate_calls(&self, item: InputSize) -> Vec<ModelCalls<'_>> {
         let calls = 1 + self.tasks as u64;
         self.ask_settings().estimate_calls_about(item, calls, calls)
     }
@@ -140,20 +140,20 @@ impl PassageStep for Agentic {
         query: Query<'_>,
         corpus: Corpus<'_>,
         passages: Vec<Passage>,
-    ) -> Result<RefinedPassages, Error> {
+    ) -> Result<PassagesWithRemarks, Error> {
         let questions = match self.plan(query.text, &passages).await {
             Ok(questions) if questions.is_empty() => return Ok(passages.into()),
             Ok(questions) => questions,
             Err(no_reply) => {
                 let Fallback { reason, failed } = no_reply.fallback()?;
                 let remarks = vec![format!("agentic left the passages as they were, because: {reason}")];
-                return Ok(RefinedPassages { passages, remarks, failed });
+                return Ok(PassagesWithRemarks { passages, remarks, failed });
             }
         };
         // All calls are waited for, because they may have been paid.
         let found = join_all(questions.iter().map(|question| self.search_question(question, query, corpus))).await;
         let most = self.config.top_n.unwrap_or(passages.len().max(1));
-        let (mut refined, mut lists) = (RefinedPassages::default(), vec![passages]);
+        let (mut refined, mut lists) = (PassagesWithRemarks::default(), vec![passages]);
         for (question, found) in questions.iter().zip(found) {
             let SubquestionResult { lists: more, other_query, ended } = found?;
             lists.extend(more);
@@ -260,7 +260,7 @@ mod tests {
         json!({ "agentic": { "model": "m", "tasks": 2, "top_n": 4 } })
     }
 
-    fn texts(refined: &RefinedPassages) -> Vec<&str> {
+    fn texts(refined: &PassagesWithRemarks) -> Vec<&str> {
         refined.passages.iter().map(|passage| passage.text.as_str()).collect()
     }
 

@@ -12,7 +12,7 @@
 
 use super::pieces::{beginning, some_beginning};
 use crate::{
-    Component, Context, Error, Item, Passage, PassageStep,
+    Component, Context, Error, InputSize, Passage, PassageStep,
     chunk::TokenCounter,
     component::{ensure, settings},
     corpus::{Corpus, Query},
@@ -33,7 +33,7 @@ settings! {
 }
 
 impl Component for Config {
-    fn estimate_output(&self, item: Item) -> Item {
+    fn estimate_output(&self, item: InputSize) -> InputSize {
         item.limit_tokens(self.tokens)
     }
 

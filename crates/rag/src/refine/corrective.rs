@@ -19,7 +19,7 @@
 //! 2401.15884), and the reflection on context in NVIDIA's RAG blueprint.
 
 use crate::{
-    Component, Context, Error, Item, ModelCalls, Passage, PassageStep, RefinedPassages, Searcher,
+    Component, Context, Error, InputSize, ModelCalls, Passage, PassageStep, PassagesWithRemarks, Searcher,
     component::{ensure, object_schema, settings},
     corpus::{Corpus, Query},
     fence,
@@ -77,7 +77,7 @@ impl Config {
 }
 
 impl Component for Config {
-    fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
+    fn estimate_calls(&self, item: InputSize) -> Vec<ModelCalls<'_>> {
         let rounds = self.rounds as u64;
         self.ask_settings().estimate_calls_about(item, 1 + 2 * rounds, 1 + rounds)
     }
@@ -118,9 +118,9 @@ impl PassageStep for Corrective {
         query: Query<'_>,
         corpus: Corpus<'_>,
         passages: Vec<Passage>,
-    ) -> Result<RefinedPassages, Error> {
+    ) -> Result<PassagesWithRemarks, Error> {
         let most = if passages.is_empty() { usize::MAX } else { passages.len() };
-        let (mut graded, mut refined) = (GradingState::default(), RefinedPassages::default());
+        let (mut graded, mut refined) = (GradingState::default(), PassagesWithRemarks::default());
         let ended = self.run_rounds(query, corpus, passages.clone(), &mut graded).await;
         if !graded.tried.is_empty() {
             refined.remarks.push(format!("corrective searched again for: {}", graded.tried.join("; ")));

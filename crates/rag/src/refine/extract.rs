@@ -14,7 +14,7 @@
 
 use super::pieces::Sentences;
 use crate::{
-    Component, Context, Error, INSTRUCTION_TOKENS, Item, ModelCalls, Passage, PassageStep,
+    Component, Context, Error, INSTRUCTION_TOKENS, InputSize, ModelCalls, Passage, PassageStep,
     component::{object_schema, settings},
     corpus::{Corpus, Query},
     fence,
@@ -50,7 +50,7 @@ impl Component for Config {
         false
     }
 
-    fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
+    fn estimate_calls(&self, item: InputSize) -> Vec<ModelCalls<'_>> {
         let calls = item.passages;
         let numbers = item.passage_tokens / TOKENS_PER_SENTENCE;
         let prompt_tokens = item.passage_tokens + numbers + calls * (INSTRUCTION_TOKENS + item.text_tokens);

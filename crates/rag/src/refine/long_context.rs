@@ -20,7 +20,7 @@
 
 use super::pieces::{Piece, between, join, of_document, rows_of, some_beginning};
 use crate::{
-    ChunkTable, Component, Context, Error, Hit, Item, Passage, PassageStep,
+    ChunkTable, Component, Context, Error, Hit, InputSize, Passage, PassageStep,
     chunk::TokenCounter,
     component::{ensure, settings},
     corpus::{Corpus, Query},
@@ -56,8 +56,8 @@ settings! {
 }
 
 impl Component for Config {
-    fn estimate_output(&self, item: Item) -> Item {
-        Item { passage_tokens: self.tokens as u64, ..item }
+    fn estimate_output(&self, item: InputSize) -> InputSize {
+        InputSize { passage_tokens: self.tokens as u64, ..item }
     }
 
     fn reads_documents(&self) -> bool {

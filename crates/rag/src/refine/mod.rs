@@ -5,7 +5,7 @@
 mod pieces;
 
 use crate::{
-    AxisValue, Choice, Component, Context, Error, Passage, PassageStage, PassageStep, RefinedPassages,
+    AxisValue, Choice, Component, Context, Error, Passage, PassageStage, PassageStep, PassagesWithRemarks,
     component::components,
     corpus::{Corpus, Query},
     trace,
@@ -204,15 +204,15 @@ impl PassageStep for StepSequence {
         query: Query<'_>,
         corpus: Corpus<'_>,
         passages: Vec<Passage>,
-    ) -> Result<RefinedPassages, Error> {
-        let mut all = RefinedPassages::from(passages);
+    ) -> Result<PassagesWithRemarks, Error> {
+        let mut all = PassagesWithRemarks::from(passages);
         for (name, step) in &self.0 {
             // Where there is one step, its span is that of the stage.
             let span = if self.0.len() > 1 { trace::stage("refine", name) } else { Span::none() };
             trace::record_input(&span, &all.passages);
             let refined = in_span(span.clone(), step.run_with_remarks(query, corpus, all.passages)).await?;
             trace::record_output(&span, &refined.passages);
-            let RefinedPassages { passages, remarks, failed } = refined;
+            let PassagesWithRemarks { passages, remarks, failed } = refined;
             all.passages = passages;
             all.remarks.extend(remarks);
             all.failed |= failed;
@@ -240,7 +240,7 @@ pub(crate) mod tests {
 
     /// What a step that asks a model and searches again made.
     pub(crate) struct StepOutcome {
-        pub(crate) refined: RefinedPassages,
+        pub(crate) refined: PassagesWithRemarks,
         /// The texts of the passages that it was given.
         pub(crate) given: Vec<String>,
         /// The last messages of its calls.

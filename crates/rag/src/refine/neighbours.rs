@@ -11,7 +11,7 @@
 
 use super::pieces::{Piece, between, join, of_document, pieces, rows_of};
 use crate::{
-    Component, Context, Error, Item, Passage, PassageStep,
+    Component, Context, Error, InputSize, Passage, PassageStep,
     chunk::merge_headings,
     component::{ensure, settings},
     corpus::{Corpus, Query},
@@ -30,7 +30,7 @@ settings! {
 }
 
 impl Component for Config {
-    fn estimate_output(&self, item: Item) -> Item {
+    fn estimate_output(&self, item: InputSize) -> InputSize {
         item.multiply_passage_size(1 + 2 * self.chunks as u64)
     }
 }

@@ -13,7 +13,7 @@
 
 use super::pieces::{Piece, between, join, of_document};
 use crate::{
-    ChunkTable, Component, Context, Error, Hit, Item, Passage, PassageStep,
+    ChunkTable, Component, Context, Error, Hit, InputSize, Passage, PassageStep,
     component::{ensure, settings},
     corpus::{Corpus, Query},
 };
@@ -32,7 +32,7 @@ settings! {
 }
 
 impl Component for Config {
-    fn estimate_output(&self, item: Item) -> Item {
+    fn estimate_output(&self, item: InputSize) -> InputSize {
         item.multiply_passage_size(self.chunks as u64)
     }
 }

@@ -14,7 +14,7 @@
 
 use super::long_context::{self, Scope};
 use crate::{
-    Component, Context, Error, Item, ModelCalls, Passage, PassageStep, RefinedPassages,
+    Component, Context, Error, InputSize, ModelCalls, Passage, PassageStep, PassagesWithRemarks,
     component::{object_schema, settings},
     corpus::{Corpus, Query},
     query::{
@@ -64,11 +64,11 @@ impl Config {
 }
 
 impl Component for Config {
-    fn estimate_output(&self, item: Item) -> Item {
-        Item { passage_tokens: self.tokens as u64, ..item }
+    fn estimate_output(&self, item: InputSize) -> InputSize {
+        InputSize { passage_tokens: self.tokens as u64, ..item }
     }
 
-    fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
+    fn estimate_calls(&self, item: InputSize) -> Vec<ModelCalls<'_>> {
         self.ask_settings().estimate_calls_about(item, 1, 1)
     }
 }
@@ -90,19 +90,19 @@ impl PassageStep for SelfRoute {
         query: Query<'_>,
         corpus: Corpus<'_>,
         passages: Vec<Passage>,
-    ) -> Result<RefinedPassages, Error> {
+    ) -> Result<PassagesWithRemarks, Error> {
         let schema = object_schema([("answerable", json!({ "type": "boolean" }))]);
         match self.asker.ask_about(ROUTE, (&passages, query.text, ""), schema).await {
             Ok(Route { answerable: true }) => Ok(passages.into()),
             Ok(Route { answerable: false }) => {
                 let passages = self.reader.run(query, corpus, passages).await?;
                 let remark = "self_route: the passages do not answer the question, so more of the documents is read";
-                Ok(RefinedPassages { passages, remarks: vec![remark.to_owned()], failed: false })
+                Ok(PassagesWithRemarks { passages, remarks: vec![remark.to_owned()], failed: false })
             }
             Err(no_reply) => {
                 let Fallback { reason, failed } = no_reply.fallback()?;
                 let remarks = vec![format!("self_route left the passages as they were, because: {reason}")];
-                Ok(RefinedPassages { passages, remarks, failed })
+                Ok(PassagesWithRemarks { passages, remarks, failed })
             }
         }
     }

@@ -6,7 +6,7 @@
 //! Source: Nogueira and Cho, Passage Re-ranking with BERT, 2019.
 
 use super::{Corpus, PassageReranker, Query, by_score, check_top_n, keeps_top_n};
-use crate::{Component, Context, Error, Item, ModelCalls, Passage, component::settings};
+use crate::{Component, Context, Error, InputSize, ModelCalls, Passage, component::settings};
 use async_trait::async_trait;
 use models::ModelKind;
 
@@ -34,7 +34,7 @@ impl Component for Config {
         false
     }
 
-    fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
+    fn estimate_calls(&self, item: InputSize) -> Vec<ModelCalls<'_>> {
         let prompt_tokens = item.passage_tokens + item.text_tokens;
         vec![ModelCalls { model: &self.model, kind: ModelKind::Rerank, calls: 1, prompt_tokens, completion_tokens: 0 }]
     }

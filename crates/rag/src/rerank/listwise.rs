@@ -9,7 +9,7 @@
 
 use super::{Corpus, PassageReranker, Query, check_top_n, keeps_top_n};
 use crate::{
-    Component, Context, Error, INSTRUCTION_TOKENS, Item, ModelCalls, Passage,
+    Component, Context, Error, INSTRUCTION_TOKENS, InputSize, ModelCalls, Passage,
     component::{object_schema, settings},
     fence,
 };
@@ -49,7 +49,7 @@ impl Component for Config {
         false
     }
 
-    fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
+    fn estimate_calls(&self, item: InputSize) -> Vec<ModelCalls<'_>> {
         let prompt_tokens = item.passage_tokens + INSTRUCTION_TOKENS + item.text_tokens;
         let completion_tokens = RANKING_TOKENS;
         vec![ModelCalls { model: &self.model, kind: ModelKind::Chat, calls: 1, prompt_tokens, completion_tokens }]

@@ -80,7 +80,7 @@ fn by_score(passages: Vec<Passage>, scores: &[f32], top_n: usize) -> Vec<Passage
 /// The methods of [`Component`] that follow from a reranker's `top_n` and `candidates`, inside their `impl`.
 macro_rules! keeps_top_n {
     () => {
-        fn estimate_output(&self, item: $crate::Item) -> $crate::Item {
+        fn estimate_output(&self, item: $crate::InputSize) -> $crate::InputSize {
             item.limit_passages(self.top_n)
         }
         fn candidates(&self, top_k: usize) -> Option<usize> {

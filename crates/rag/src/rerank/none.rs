@@ -4,7 +4,7 @@
 
 use super::{Corpus, PassageReranker, Query, check_top_n};
 use crate::{
-    Component, Context, Error, Item, Passage,
+    Component, Context, Error, InputSize, Passage,
     component::{limited_by, settings},
 };
 use async_trait::async_trait;
@@ -20,7 +20,7 @@ settings! {
 }
 
 impl Component for Config {
-    fn estimate_output(&self, item: Item) -> Item {
+    fn estimate_output(&self, item: InputSize) -> InputSize {
         self.top_n.map_or(item, |top_n| item.limit_passages(top_n))
     }
 

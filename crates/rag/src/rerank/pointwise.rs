@@ -15,7 +15,7 @@
 
 use super::{Corpus, PassageReranker, Query, by_score, check_top_n, keeps_top_n};
 use crate::{
-    Component, Context, Error, INSTRUCTION_TOKENS, Item, ModelCalls, Passage,
+    Component, Context, Error, INSTRUCTION_TOKENS, InputSize, ModelCalls, Passage,
     component::{ensure, settings},
     fence,
 };
@@ -67,7 +67,7 @@ impl Component for Config {
         false
     }
 
-    fn estimate_calls(&self, item: Item) -> Vec<ModelCalls<'_>> {
+    fn estimate_calls(&self, item: InputSize) -> Vec<ModelCalls<'_>> {
         let calls = item.passages;
         let prompt_tokens = item.passage_tokens + calls * (INSTRUCTION_TOKENS + item.text_tokens);
         let completion_tokens = calls * u64::from(REPLY_TOKENS);
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn each_candidate_is_a_call() {
         let config = Config::default();
-        let asked = config.estimate_calls(Item { text_tokens: 10, passages: 20, passage_tokens: 4000 });
+        let asked = config.estimate_calls(InputSize { text_tokens: 10, passages: 20, passage_tokens: 4000 });
         assert_eq!((asked[0].calls, asked[0].prompt_tokens), (20, 4000 + 20 * (INSTRUCTION_TOKENS + 10)));
     }
 }

@@ -106,7 +106,7 @@ fn bm25_search(
 /// The methods of [`Component`](crate::Component) that follow from a retriever's `top_k`, inside their `impl`.
 macro_rules! finds_top_k {
     ($( $candidates:ident )?) => {
-        fn estimate_output(&self, item: $crate::Item) -> $crate::Item {
+        fn estimate_output(&self, item: $crate::InputSize) -> $crate::InputSize {
             item.with_passages(self.top_k)
         }
         $crate::component::limited_by!(top_k $(, $candidates)?);

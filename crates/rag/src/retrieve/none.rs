@@ -5,7 +5,7 @@
 
 use super::Retriever;
 use crate::{
-    Component, Context, Error, Hit, Item,
+    Component, Context, Error, Hit, InputSize,
     component::settings,
     corpus::{Corpus, Query},
 };
@@ -19,7 +19,7 @@ settings! {
 }
 
 impl Component for Config {
-    fn estimate_output(&self, item: Item) -> Item {
+    fn estimate_output(&self, item: InputSize) -> InputSize {
         item.with_passages(0)
     }
 

@@ -9,7 +9,7 @@ use crate::{
         model_load::ModelLoad,
     },
 };
-use rag::{Axis, Choice, Component, Item, PassageStage, PipelineConfig};
+use rag::{Axis, Choice, Component, InputSize, PassageStage, PipelineConfig};
 use serde::{Deserialize, Serialize};
 use store::Key;
 
@@ -80,7 +80,7 @@ impl DescribeWork for ApplyStageWork {
         self.stage().map(|stage| sizes.of_questions(stage, found, 0..sizes.questions.len())).unwrap_or_default()
     }
 
-    fn estimate_output(&self, sizes: &Sizes<'_>) -> Item {
+    fn estimate_output(&self, sizes: &Sizes<'_>) -> InputSize {
         let found = sizes.output_of(self.passages);
         self.stage().map_or(found, |stage| sizes.within_corpus(stage.estimate_output(found)))
     }

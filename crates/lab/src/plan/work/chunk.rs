@@ -5,7 +5,7 @@ use crate::{
     operator::Operator,
     plan::{graph::TaskId, model_load::ModelLoad},
 };
-use rag::{Choice, Component, Item, chunk::ChunkerConfig};
+use rag::{Choice, Component, InputSize, chunk::ChunkerConfig};
 use serde::{Deserialize, Serialize};
 use store::Key;
 
@@ -44,7 +44,7 @@ impl DescribeWork for ChunkWork {
         self.chunker.estimate_calls(sizes.shard()).into_iter().map(|ask| (ask.model, ModelLoad::of(&ask))).collect()
     }
 
-    fn estimate_output(&self, sizes: &Sizes<'_>) -> Item {
+    fn estimate_output(&self, sizes: &Sizes<'_>) -> InputSize {
         self.chunker.estimate_chunks(sizes.shard())
     }
 }

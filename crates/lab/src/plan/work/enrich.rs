@@ -5,7 +5,7 @@ use crate::{
     operator::Operator,
     plan::{graph::TaskId, model_load::ModelLoad},
 };
-use rag::{Axis, Choice, Component, Item, enrich::EnrichConfig};
+use rag::{Axis, Choice, Component, InputSize, enrich::EnrichConfig};
 use serde::{Deserialize, Serialize};
 use store::Key;
 
@@ -43,9 +43,9 @@ impl DescribeWork for EnrichWork {
         self.enricher.estimate_calls(chunks).into_iter().map(|ask| (ask.model, ModelLoad::of(&ask))).collect()
     }
 
-    fn estimate_output(&self, sizes: &Sizes<'_>) -> Item {
+    fn estimate_output(&self, sizes: &Sizes<'_>) -> InputSize {
         let chunks = sizes.output_of(self.chunks);
         let written: u64 = self.enricher.estimate_calls(chunks).iter().map(|ask| ask.completion_tokens).sum();
-        Item { passage_tokens: chunks.passage_tokens + written, ..chunks }
+        InputSize { passage_tokens: chunks.passage_tokens + written, ..chunks }
     }
 }

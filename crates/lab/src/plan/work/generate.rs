@@ -9,7 +9,7 @@ use crate::{
         ranges::RangePart,
     },
 };
-use rag::{Choice, Component, Item, generate::GeneratorConfig};
+use rag::{Choice, Component, InputSize, generate::GeneratorConfig};
 use serde::{Deserialize, Serialize};
 use store::Key;
 
@@ -75,9 +75,9 @@ impl DescribeWork for GenerateWork {
     }
 
     /// The text of an answer, as long as it may be.
-    fn estimate_output(&self, _: &Sizes<'_>) -> Item {
-        let asked = self.generator.estimate_calls(Item::default());
+    fn estimate_output(&self, _: &Sizes<'_>) -> InputSize {
+        let asked = self.generator.estimate_calls(InputSize::default());
         let longest = asked.iter().filter_map(|ask| ask.completion_tokens.checked_div(ask.calls)).max();
-        Item { text_tokens: longest.unwrap_or_default(), ..Item::default() }
+        InputSize { text_tokens: longest.unwrap_or_default(), ..InputSize::default() }
     }
 }

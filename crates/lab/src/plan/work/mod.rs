@@ -43,7 +43,7 @@ use crate::{
 };
 use eval::Question;
 use models::Identity;
-use rag::{Choice, Component, Data, Item, index::IndexKind};
+use rag::{Choice, Component, Data, InputSize, index::IndexKind};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::{Key, KeyBuilder};
@@ -100,8 +100,8 @@ pub(crate) trait DescribeWork: Send + Sync {
     }
 
     /// The estimated size of its output: the chunks of a shard, or the passages of a question.
-    fn estimate_output(&self, _: &Sizes<'_>) -> Item {
-        Item::default()
+    fn estimate_output(&self, _: &Sizes<'_>) -> InputSize {
+        InputSize::default()
     }
 }
 
@@ -218,18 +218,18 @@ impl<'a> Sizes<'a> {
     }
 
     /// A shard of the documents.
-    pub(crate) fn shard(&self) -> Item {
-        Item { text_tokens: self.text_tokens.div_ceil(self.shards), ..Item::default() }
+    pub(crate) fn shard(&self) -> InputSize {
+        InputSize { text_tokens: self.text_tokens.div_ceil(self.shards), ..InputSize::default() }
     }
 
     /// The estimated output of a task.
-    pub(crate) fn output_of(&self, task: TaskId) -> Item {
+    pub(crate) fn output_of(&self, task: TaskId) -> InputSize {
         self.tasks[task].work.describe().estimate_output(self)
     }
 
     /// Limits passages to the text of the corpus, which may be smaller than the settings allow.
-    pub(crate) fn within_corpus(&self, item: Item) -> Item {
-        Item { passage_tokens: item.passage_tokens.min(self.text_tokens), ..item }
+    pub(crate) fn within_corpus(&self, item: InputSize) -> InputSize {
+        InputSize { passage_tokens: item.passage_tokens.min(self.text_tokens), ..item }
     }
 
     fn question_tokens(&self, i: usize) -> u64 {
@@ -250,11 +250,11 @@ impl<'a> Sizes<'a> {
     pub(crate) fn of_questions<'b, C: Component + ?Sized>(
         &self,
         component: &'b C,
-        found: Item,
+        found: InputSize,
         questions: impl Iterator<Item = usize>,
     ) -> Vec<(&'b str, ModelLoad)> {
         let passage_tokens = found.passage_tokens + found.passages * LABEL_TOKENS;
-        let item = |i| Item { text_tokens: self.question_tokens(i), passage_tokens, ..found };
+        let item = |i| InputSize { text_tokens: self.question_tokens(i), passage_tokens, ..found };
         questions.flat_map(|i| component.estimate_calls(item(i))).map(|ask| (ask.model, ModelLoad::of(&ask))).collect()
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     },
 };
 use rag::{
-    Choice, Component, Item, chunk::ChunkerConfig, index::IndexKind, pipeline::FUSION_VERSION,
+    Choice, Component, InputSize, chunk::ChunkerConfig, index::IndexKind, pipeline::FUSION_VERSION,
     retrieve::RetrieverConfig,
 };
 use serde::{Deserialize, Serialize};
@@ -80,10 +80,10 @@ impl DescribeWork for RetrieveWork {
     }
 
     fn estimate_calls<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, ModelLoad)> {
-        sizes.of_questions(&self.retriever, Item::default(), 0..sizes.questions.len())
+        sizes.of_questions(&self.retriever, InputSize::default(), 0..sizes.questions.len())
     }
 
-    fn estimate_output(&self, sizes: &Sizes<'_>) -> Item {
-        sizes.within_corpus(self.chunker.estimate_output(self.retriever.estimate_output(Item::default())))
+    fn estimate_output(&self, sizes: &Sizes<'_>) -> InputSize {
+        sizes.within_corpus(self.chunker.estimate_output(self.retriever.estimate_output(InputSize::default())))
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     },
 };
 use eval::{MetricConfig, Question};
-use rag::Item;
+use rag::InputSize;
 use serde::{Deserialize, Serialize};
 use store::{Key, KeyBuilder};
 
@@ -101,7 +101,7 @@ impl DescribeWork for ScoreWork {
         let answer = self.answers.iter().map(|&id| sizes.output_of(id).text_tokens).max().unwrap_or_default();
         let questions = self.questions.iter().map(|&i| &sizes.questions[i]);
         let applies = questions.filter(|question| self.metric.applies(question).is_ok());
-        let one = |question| Item { text_tokens: question_tokens(question) + answer, ..found };
+        let one = |question| InputSize { text_tokens: question_tokens(question) + answer, ..found };
         applies.flat_map(|question| score(&sizes.experiment.evaluate, &self.metric, one(question))).collect()
     }
 }

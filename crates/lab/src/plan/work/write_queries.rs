@@ -8,7 +8,7 @@ use crate::{
         model_load::ModelLoad,
     },
 };
-use rag::{Axis, Choice, Item, query::QueryConfig};
+use rag::{Axis, Choice, InputSize, query::QueryConfig};
 use serde::{Deserialize, Serialize};
 use store::Key;
 
@@ -48,6 +48,6 @@ impl DescribeWork for WriteQueriesWork {
     }
 
     fn estimate_calls<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, ModelLoad)> {
-        sizes.of_questions(&self.writer, Item::default(), 0..sizes.questions.len())
+        sizes.of_questions(&self.writer, InputSize::default(), 0..sizes.questions.len())
     }
 }

@@ -10,7 +10,7 @@ use crate::{
 use async_trait::async_trait;
 use futures::{StreamExt, stream};
 use models::{InputKind, Matrix};
-use rag::{Component, Context, RefinedPassages, index::IndexKind, pipeline::SearchableQuestion};
+use rag::{Component, Context, PassagesWithRemarks, index::IndexKind, pipeline::SearchableQuestion};
 use std::sync::Arc;
 
 /// Texts that are encoded between two updates of the progress table.
@@ -87,10 +87,10 @@ impl DoWork for ApplyStageWork {
 }
 
 /// The passages of a question for which a stage's model failed.
-fn left_as_found(found: RefinedPassages, stage: &str, error: &models::Error) -> RefinedPassages {
+fn left_as_found(found: PassagesWithRemarks, stage: &str, error: &models::Error) -> PassagesWithRemarks {
     let mut remarks = found.remarks;
     remarks.push(format!("{stage} left the passages as they were, because: {error}"));
-    RefinedPassages { passages: found.passages, remarks, failed: true }
+    PassagesWithRemarks { passages: found.passages, remarks, failed: true }
 }
 
 /// The token vectors of all questions as they stand alone, in order. `written`

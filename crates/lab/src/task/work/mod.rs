@@ -31,7 +31,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use earlier::EarlierRows;
 use models::{Ledger, ledger};
-use rag::{Document, RefinedPassages, load::Unread};
+use rag::{Document, PassagesWithRemarks, load::Unread};
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{Mutex, PoisonError},
@@ -172,8 +172,8 @@ fn document_of<'a>(documents: &'a HashMap<String, Document>, path: &str) -> Resu
 
 /// The table's rows of one question's passages. Remarks on a question without
 /// passages have a row of their own.
-fn passage_rows(question: &str, found: impl Into<RefinedPassages>) -> impl Iterator<Item = PassageRow> {
-    let RefinedPassages { passages, mut remarks, .. } = found.into();
+fn passage_rows(question: &str, found: impl Into<PassagesWithRemarks>) -> impl Iterator<Item = PassageRow> {
+    let PassagesWithRemarks { passages, mut remarks, .. } = found.into();
     let without = (passages.is_empty() && !remarks.is_empty()).then_some((0, None));
     let ranked = (1u32..).zip(passages).map(|(rank, passage)| (rank, Some(passage)));
     without.into_iter().chain(ranked).map(move |(rank, passage)| PassageRow {
@@ -195,7 +195,7 @@ mod tests {
         let rows = |passages: &[&str], remarks: &[&str]| {
             let passages = passages.iter().map(|text| passage(text)).collect();
             let remarks = remarks.iter().map(|remark| (*remark).to_owned()).collect();
-            let found = RefinedPassages { passages, remarks, ..RefinedPassages::default() };
+            let found = PassagesWithRemarks { passages, remarks, ..PassagesWithRemarks::default() };
             passage_rows("q1", found)
                 .map(|row| {
                     assert_eq!(row.question, "q1");
