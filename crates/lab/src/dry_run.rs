@@ -83,7 +83,7 @@ mod tests {
     async fn before_a_run_only_the_documents_are_in_the_store() {
         let folder = tempfile::tempdir().unwrap();
         let (session, prepared) = prepared(folder.path(), "").await;
-        let found = summary(&session, &prepared).await.unwrap();
+        let found = plan_summary(&session, &prepared).await.unwrap();
         assert_eq!((found.trials, found.search), (2, None));
         let combinations: Vec<_> = found.combinations.iter().map(|it| (it.trial.as_str(), it.stored)).collect();
         assert_eq!(combinations, [("t01", false), ("t02", false)]);
@@ -108,7 +108,7 @@ mod tests {
         let (session, prepared) = prepared(folder.path(), "").await;
         let tasks = prepared.plan.trials.clone();
         let stored = async || {
-            let found = summary(&session, &prepared).await.unwrap();
+            let found = plan_summary(&session, &prepared).await.unwrap();
             found.combinations.iter().map(|it| it.stored).collect::<Vec<_>>()
         };
         store(&session, &prepared, &[tasks[0].passages]).await;
@@ -127,7 +127,7 @@ mod tests {
         std::fs::create_dir_all(folder.path().join("docs")).unwrap();
         std::fs::write(folder.path().join("docs/empty.txt"), "").unwrap();
         let (session, prepared) = prepared(folder.path(), "[search]\nrandom = { share = 0.5 }\n").await;
-        let found = summary(&session, &prepared).await.unwrap();
+        let found = plan_summary(&session, &prepared).await.unwrap();
         assert_eq!(found.search.as_deref(), Some("random"));
         assert_eq!(found.rejected.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(), ["empty.txt"]);
     }

@@ -15,7 +15,7 @@ mod results;
 mod scorer;
 mod systems;
 
-pub use parquet::{TableRowsError, UnreadableType, records};
+pub use parquet::{TableRowsError, UnreadableType, rows_of_batch};
 pub use results::{MetricScores, RowScores, ScoreResults};
 pub use scorer::{Scorer, ScoringMetric};
 pub use systems::{CompareError, ScoredAnswers};

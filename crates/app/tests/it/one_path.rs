@@ -12,7 +12,7 @@
 use crate::{endpoint, workspace::Workspace};
 use lab::{Experiment, RunPipeline, Session, latest_record};
 use rag::{
-    Axis, Data, Item, PipelineConfig,
+    Axis, Data, InputSize, PipelineConfig,
     pipeline::{AskedQuestion, PipelineEvent},
 };
 use serde_json::{Map, Value, json};
@@ -155,7 +155,7 @@ fn written(axis: Axis, name: &str) -> Option<Value> {
     }
     let config = pipeline(&json!({ name: settings }))?;
     let on = config.on(axis)?;
-    if on.estimate_calls(Item::default()).iter().any(|ask| ask.kind == models::ModelKind::Rerank) {
+    if on.estimate_calls(InputSize::default()).iter().any(|ask| ask.kind == models::ModelKind::Rerank) {
         settings.insert("model".to_owned(), json!("ranker"));
     }
     Some(json!({ name: settings }))
