@@ -68,7 +68,7 @@ impl SimulatedProvider {
         &self.settings
     }
 
-    /// When the first request came.
+    /// When the first request came, or the first `set`.
     pub(crate) fn first(&self) -> Option<Duration> {
         self.first
     }

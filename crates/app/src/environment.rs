@@ -122,7 +122,7 @@ fn interpreter() -> String {
 /// The setup of a session: libraries get it instead of reading the environment.
 pub fn setup(cancel: CancellationToken) -> Setup {
     crate::advice::install_advice();
-    // A Python program has set its own interpreter already.
+    // Only the first call counts: a Python program has set its own interpreter already.
     rag::python::set_interpreter(interpreter());
     Setup {
         store_options: store_options(),

@@ -339,7 +339,7 @@ pub async fn generate(
     let shares = open.clone();
     for i in 0..open.len() {
         let (kind, quota) = open[i];
-        // This kind, which needs least, replaces what other kinds lack.
+        // This kind has the fewest requirements, so it replaces what other kinds lack.
         let fills_up = kind == QuestionKind::SingleHopSpecific;
         let may_try = if fills_up { attempts - generated.attempts } else { options.attempts(quota) };
         let seed = options.seed ^ (i as u64 + 1).wrapping_mul(0x9E37_79B9);

@@ -98,8 +98,9 @@ impl Missing {
         matches!(self, Self::ProviderError(_) | Self::Budget(_) | Self::FunctionError(_) | Self::Cancelled)
     }
 
-    /// Whether a score is missing that should exist. A metric that does not apply, or
-    /// a question left out on purpose, is the same for every trial and no failure.
+    /// Whether a score is missing that should exist. A metric that does not apply
+    /// (a missing place too), or a question left out on purpose, is the same for every
+    /// trial and no failure.
     pub fn is_failure(&self) -> bool {
         !matches!(self, Self::NotApplicable(_) | Self::NotAsked(_)) && self.missing_place().is_none()
     }
@@ -113,8 +114,8 @@ impl From<models::Error> for Missing {
             models::Error::Function(failed) => {
                 Self::FunctionError(Box::new(rag::python::Failure::of_model("judge", *failed)))
             }
-            // The judge answered, but not what it was asked for. An answer that breaks the protocol is a
-            // fault of the provider, and may be right the next time.
+            // The judge answered, but not what it was asked for. An answer that breaks the protocol is
+            // a provider error (below), because it may be right the next time.
             models::Error::SchemaMismatch { .. } => Self::JudgeUnparsable(error.to_string()),
             models::Error::BudgetExhausted { .. } => Self::Budget(error.to_string()),
             other => Self::ProviderError(other.to_string()),

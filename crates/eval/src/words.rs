@@ -21,7 +21,8 @@ pub(crate) fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("the pattern is valid")
 }
 
-/// The highest number that counts as a citation. No model gets more passages.
+/// The highest number that counts as a citation if the passages are unknown. No model
+/// gets more passages.
 const MOST_PASSAGES: u32 = 99;
 
 /// Removes citations such as ` [1]` or `[1, 3]` from an answer. Only `citations`

@@ -43,10 +43,10 @@ pub enum Error {
         /// Why.
         reason: String,
     },
-    /// A worker could not do a task, or another part of a graph sent no answer.
+    /// A worker could not do a task, or another part of a trial sent no answer.
     #[error("{0}")]
     Remote(String),
-    /// A worker could not do a task, because a user's function failed.
+    /// A user's function failed, in a worker or as a model.
     #[error("{reason}")]
     Function {
         /// What happened, in words.
@@ -90,7 +90,7 @@ pub enum Error {
         /// The store, or a folder of it.
         place: String,
     },
-    /// There is a run, but its files cannot be used now.
+    /// A run, trial, bundle or file cannot be used as asked.
     #[error("{0}")]
     Unusable(String),
     /// There are too few scores for an estimate.

@@ -141,8 +141,8 @@ fn of_output(folder: &str, artifact: &str) -> String {
     format!("{folder}/{name}.json")
 }
 
-/// `artifacts/ab`: the folder of the outputs of all tasks that ask questions of one range
-/// (`plan::ranges`), since their keys begin like `key`, the key of the whole range.
+/// `artifacts/ab`: the folder that holds the outputs of one kind of work for all parts of a range
+/// of questions (`plan::ranges`): their keys begin like `key`, that of the whole range.
 pub(crate) fn artifact_folder(key: &Key) -> String {
     format!("{ARTIFACTS}/{}", &key.hex()[..2])
 }

@@ -309,7 +309,7 @@ impl RunPipeline {
         Ok(self.table().await?.excerpt(document, span))
     }
 
-    /// The chunk of a document that begins at this byte, or the first that holds it.
+    /// The first searchable chunk of a document that holds this byte.
     ///
     /// # Errors
     /// If the store fails.

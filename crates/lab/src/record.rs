@@ -93,7 +93,7 @@ pub(crate) struct OneTrial {
 }
 
 /// A finished run: what its leaderboard says, and what it was made from. The
-/// results themselves hold every passage; [`Session::latest`] reads them.
+/// results themselves hold every passage; [`RunRecord::results`] reads them.
 #[derive(Debug, Clone)]
 pub struct RunRecord {
     summary: RunSummary,

@@ -72,7 +72,7 @@ pub(crate) struct StoredOutput {
     /// all its rows were there.
     #[serde(default)]
     pub shared: bool,
-    /// Rows that an interrupted run had made.
+    /// Rows that an interrupted run or an earlier task had made.
     #[serde(default)]
     pub resumed: usize,
     /// Bytes of text behind the rows that were made now, if the time depends on them.
@@ -140,7 +140,7 @@ impl RunContext {
     ) -> Self {
         let (run, questions, log) = (run.to_owned(), Vec::new(), None);
         let components = Components::of(&experiment);
-        // A few corpora stay in memory, because trials that share one run one after the other.
+        // A few corpora stay in memory, because trials with the same corpus run one after the other.
         let (tables, question_tokens) = (Cache::new(4), Cache::new(4));
         Self {
             experiment,

@@ -80,8 +80,8 @@ impl Worker {
         }
         let source = session.corpus_source(&mut mistakes);
         let Some(source) = source.filter(|_| mistakes.is_empty()) else { return Err(Error::Refused(mistakes)) };
-        // Paid answers that could not be sent because the store could not be reached: other
-        // workers would pay for them again. What cannot be sent now stays here.
+        // Sends paid answers that could not be sent before: other workers would pay for them again.
+        // What cannot be sent now stays here.
         let _ = session.workspace().journal().flush().await;
         let models = Arc::new(session.models());
         progress.watch(models.client());

@@ -123,8 +123,8 @@ impl Client {
         }
     }
 
-    /// This client without journal, budget and earlier limits, for models whose
-    /// calls another process keeps, pays and limits.
+    /// This client without journal, budget, listener and earlier limits, for models
+    /// whose calls another process keeps, pays and limits.
     #[must_use]
     pub fn without_journal(&self) -> Self {
         let inner = Arc::new(ClientInner { meter: self.meter(), ..ClientInner::default() });

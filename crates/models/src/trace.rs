@@ -285,7 +285,7 @@ pub(crate) struct FirstPiece {
 }
 
 impl FirstPiece {
-    /// Of this task's call, which is made now.
+    /// For the call that this task makes now.
     pub(crate) fn new() -> Self {
         let span = CALL.try_with(Span::clone).ok();
         Self { span, asked: Instant::now(), came: OnceLock::new() }

@@ -38,7 +38,7 @@ pub struct RunRules {
 pub struct InputTask<P> {
     /// Its place among the inputs.
     pub index: usize,
-    /// Attempts that have ended.
+    /// Failed attempts; refused ones do not count.
     pub attempts: u32,
     /// The input.
     pub payload: P,
@@ -63,12 +63,12 @@ pub enum CutReason {
     Stopped,
 }
 
-/// What a failed attempt means for its task.
+/// What a failed or refused attempt means for its task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttemptVerdict {
     /// The task's place among the inputs.
     pub index: usize,
-    /// Attempts so far, this one included.
+    /// Failed attempts so far, this one included unless it was refused.
     pub attempts: u32,
     /// Whether there will be another.
     pub again: bool,
@@ -93,9 +93,9 @@ pub enum InputStatus {
 pub struct InputRecord<E> {
     /// The state of the task.
     pub status: InputStatus,
-    /// The time spent in attempts that had a result or failed.
+    /// The time spent in attempts that had a result, failed or were refused.
     pub spent: Duration,
-    /// The errors of the failed attempts, in order.
+    /// The errors of the failed and the refused attempts, in order.
     pub errors: Vec<E>,
 }
 

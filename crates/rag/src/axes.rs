@@ -24,7 +24,7 @@ pub trait Field: Sized {
     /// The value, if there is one.
     fn chosen(&self) -> Option<&Self::Value>;
 
-    /// The value of a pipeline without retrieval.
+    /// The value of a pipeline without retrieval; none if it keeps its own.
     fn unused() -> Option<Self>;
 }
 

@@ -189,7 +189,7 @@ pub trait Component: Send + Sync {
         self.parts().into_iter().all(|part| part.reads_passages())
     }
 
-    /// The fields of documents that it reads; some document must have each.
+    /// The fields of documents that it reads; each must be in at least one document.
     fn fields(&self) -> Vec<&str> {
         self.parts().into_iter().flat_map(|part| part.fields()).collect()
     }

@@ -24,7 +24,7 @@ use search::{ChunkAccess, Search, StageNames, StageStep};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Everything that can be searched, opened and shared.
+/// A [`Corpus`] that owns what is searched; clones share it.
 #[derive(Clone)]
 pub struct OpenCorpus {
     /// The chunks.

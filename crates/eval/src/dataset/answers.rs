@@ -47,7 +47,7 @@ const REFERENCE: &[&str] = &["reference", "ground_truth", "ground_truths", "expe
 /// A row may have one column of each group; the second group is the question.
 const GROUPS: [&[&str]; 5] = [ID, QUESTION, ANSWER, PASSAGES, REFERENCE];
 const OTHER: &[&str] = &["evidence", "tags", "answerable", "is_impossible", "reference_contexts"];
-/// The columns that are read into a row's own fields.
+/// Columns that are not passed on in [`AnsweredRow::columns`].
 const OWN: [&[&str]; 5] = [QUESTION, ANSWER, PASSAGES, REFERENCE, &["evidence", "answerable", "is_impossible"]];
 const TEXT: &[&str] = &["text", "content", "page_content"];
 

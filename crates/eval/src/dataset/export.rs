@@ -66,8 +66,8 @@ impl Dataset {
     }
 }
 
-/// The names of the columns, in order. A dataset without conversations is
-/// written without `turns`; the same goes for `draft`, `filter` and `attack`.
+/// The names of all columns, in order. [`Dataset::export`] leaves out `turns`,
+/// `draft`, `filter` and `attack` if no question has them.
 fn names(columns: ColumnSet) -> impl Iterator<Item = &'static str> {
     let names = match columns {
         ColumnSet::Reverie => {

@@ -16,8 +16,8 @@ use rag::{Document, Passage, Span};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
-/// Quotes below this length (characters without white space) may occur several
-/// times in a document by chance.
+/// Quotes below this length (bytes without white space) may occur several times in
+/// a document by chance.
 const FEWEST_CHARACTERS: usize = 24;
 
 /// What to do without documents, in messages.

@@ -24,7 +24,8 @@ pub(super) enum RawRecord {
 
 pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// How records are counted in messages.
+/// How records are counted in messages. It also decides what a passage's `span`
+/// counts: bytes in a file, characters in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Numbering {
     /// Lines of a file, from 1.

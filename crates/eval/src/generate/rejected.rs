@@ -1,4 +1,4 @@
-//! Reasons for which passages and questions are rejected, with counts.
+//! Reasons for which passages and questions are rejected.
 
 use crate::dataset::QuestionKind;
 use rag::{Span, python::Failure};

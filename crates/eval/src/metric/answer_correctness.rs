@@ -2,7 +2,7 @@
 //!
 //! When to use it: as the overall mark of an answer, where there is a
 //! reference. It needs a judge (for the facts) and an embedder (for the
-//! similarity); a part with weight 0 needs neither and is not computed.
+//! similarity); a part with weight 0 is not computed and needs no model.
 //!
 //! 1. The judge breaks answer and reference into statements.
 //! 2. TP: statements of the answer that the reference supports; FP: those that

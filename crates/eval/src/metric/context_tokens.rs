@@ -6,7 +6,7 @@
 //! model.
 //!
 //! The tokens of the texts of all passages together, as `cl100k_base` counts
-//! them: the same count that sizes chunks, whatever the generator's own is. 0
+//! them: the same count that sizes chunks, whatever tokenizer the generator has. 0
 //! where nothing was retrieved. More than `most` count as `most`, because scores
 //! need an end of their range; the detail has the number that was counted.
 //!

@@ -38,8 +38,8 @@ pub(super) struct Description {
     /// Whether an unanswerable question has no score even if the metric needs
     /// neither a reference nor evidence.
     pub(super) needs_answerable: bool,
-    /// The kind of verdict that judges give for it, if there are labelled cases of
-    /// that kind, and the probability of yes from which on a verdict is yes.
+    /// The kind of verdict that judges give for it, and the probability of yes from
+    /// which on a verdict is yes; `None` if labelled cases cannot be made for it.
     pub(super) verdict: Option<(VerdictKind, f64)>,
     /// The estimated calls that write texts, by the first judge.
     pub(super) writing: u64,

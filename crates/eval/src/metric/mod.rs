@@ -176,7 +176,7 @@ impl MetricConfig {
     }
 
     /// The kind of verdict that its judges give, and the probability of yes from which on a verdict is yes;
-    /// `None` if it has no judge, or if there are no labelled cases of that kind.
+    /// `None` if it has no judge, or if labelled cases cannot be made for its verdicts.
     pub fn verdict(&self) -> Option<(VerdictKind, f64)> {
         self.describe().verdict.filter(|_| self.needs_judge())
     }

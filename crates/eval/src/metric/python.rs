@@ -22,8 +22,8 @@
 //! truth value, or `None` where the metric does not apply; or a pair of that and
 //! the reason as a text, which stands in the score's detail. It may be an `async
 //! def`, of which several calls run at once, and have further parameters with
-//! defaults. What it raises, a call
-//! that takes too long, or a number out of range, is no score, with the reason.
+//! defaults. If it raises, takes too long or returns a number out of range, there is
+//! no score, and the reason is shown.
 //!
 //! What the file holds is part of the metric: scores are computed anew when it
 //! changes. The function runs in a process of its own, in the Python of the

@@ -4,8 +4,8 @@
 //! evidence. It needs no model.
 //!
 //! Evidence text that was retrieved / text of all passages. In the numerator a
-//! place counts once; in the denominator passages count as often as they hold
-//! it, so that overlapping chunks are paid for as the generator reads them.
+//! place counts once; in the denominator it counts once for each passage that holds
+//! it, because the generator reads the overlap of two chunks twice.
 //! Nothing retrieved has precision 0. Text is measured in characters that are no
 //! white space, which stand for tokens.
 //!

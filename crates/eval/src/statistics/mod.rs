@@ -2,7 +2,7 @@
 //! tests with correction, and the quality of a judge.
 //!
 //! Everything is exact or seeded, so that equal scores give equal numbers on
-//! every machine. Nothing here knows about metrics or trials.
+//! every machine. The functions take scores and labels: none depends on a metric or trial.
 
 mod agreement;
 mod bootstrap;

@@ -3,8 +3,8 @@
 //!
 //! Two values of an axis are compared over the pairs of trials that differ on
 //! this axis only; an embedder that one of the two trials does not use counts as
-//! equal. The differences are averaged over the pairs for each question, and
-//! the interval of their mean over questions is the bootstrap of the leaderboard.
+//! equal. The differences are averaged over the pairs for each question, and the
+//! interval of their mean over questions is a bootstrap, as on the leaderboard.
 
 use super::columns::varying;
 use crate::{

@@ -133,8 +133,8 @@ impl Reach {
     }
 }
 
-/// A model of this process that is no model of the catalogue: any file may be
-/// given to the library that reads it.
+/// A local model that is not in the catalogue: its name may be the path of any file, which this
+/// process then loads.
 fn local_file(model: &ModelConfig) -> Option<String> {
     let settings = serde_json::to_value(model).ok()?;
     // `{ kind: { provider: { model: … } } }`, as it is written.

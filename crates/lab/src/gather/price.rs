@@ -57,7 +57,7 @@ pub(super) async fn of_trial(
     let mut usage = TrialUsage::default();
     let mut unknown: BTreeMap<_, Purpose> = BTreeMap::new();
     let mut search_seconds: BTreeMap<String, f64> = BTreeMap::new();
-    // Tokens and questions of each operator: a search may ask for few answers.
+    // Tokens and questions of each operator: a search strategy may answer only some questions.
     let mut tokens: BTreeMap<_, (u64, usize)> = BTreeMap::new();
     for id in plan.tasks_of(&plan.trials[index]) {
         let task = &plan.tasks[id];

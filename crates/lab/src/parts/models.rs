@@ -17,7 +17,7 @@ use std::{
     },
 };
 
-/// The most calls in flight, in effect no limit: the part with the model has it.
+/// The most calls in flight, in effect no limit: the part with the model limits them.
 const CALLS: usize = 4096;
 /// The concurrency that components see, which decides how they split their work.
 const AT_ONCE: usize = 8;

@@ -20,7 +20,7 @@ pub struct PlanSummary {
     pub search: Option<String>,
     /// The estimated cost of the remaining tasks, beside the budget.
     pub cost: Option<CostEstimate>,
-    /// The questions and the columns of their file that are not used.
+    /// Counts of the questions, and the columns of their file that are not used.
     pub dataset: Option<DatasetReport>,
     /// Files that gave no document.
     pub rejected: Vec<Rejected>,

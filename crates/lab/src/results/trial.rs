@@ -193,7 +193,7 @@ pub struct NotEnriched {
 pub struct FunctionFailure {
     /// The trial that lacks something because of it.
     pub trial: String,
-    /// The metric or the task, as people read it.
+    /// The metric, the generator or the task, as people read it.
     pub label: String,
     /// The question's id; none where a whole stage failed.
     pub question: Option<String>,

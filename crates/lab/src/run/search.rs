@@ -49,7 +49,7 @@ impl MetricWeights {
         };
         let chosen = evaluate.metrics.iter().filter(|metric| evaluate.objective.contains(&metric.label()));
         let by_metric: BTreeMap<String, Vec<f64>> = chosen.map(weights).collect();
-        // The most if every metric were asked of the question at its largest weight.
+        // An upper bound: as if one question had the largest weight of every metric.
         let largest = by_metric.values().map(|weights| weights.iter().copied().fold(0.0, f64::max));
         let widest = largest.sum::<f64>() / by_metric.len().max(1) as f64;
         Self { by_metric, width: if widest > 0.0 { widest } else { 1.0 } }

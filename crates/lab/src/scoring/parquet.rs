@@ -51,7 +51,7 @@ pub enum UnreadableType {
 /// The rows of a table, one JSON object a line.
 ///
 /// # Errors
-/// If the file is damaged, or a column holds something else.
+/// If the file is damaged, or a column has a type that is not read.
 pub(super) fn jsonl(bytes: Vec<u8>) -> Result<Vec<u8>, TableRowsError> {
     let reader = ParquetRecordBatchReaderBuilder::try_new(Bytes::from(bytes))?.build()?;
     let mut lines = Vec::new();

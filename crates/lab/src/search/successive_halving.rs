@@ -1,5 +1,5 @@
-//! Successive halving: all trials are asked a few questions, the better part
-//! of them more, and so on until the last ones are asked everything.
+//! Successive halving: all trials are asked a few questions, the best of them
+//! more, and so on until the last ones are asked everything.
 //!
 //! When to use it: where a race would be too cautious and nobody needs to know
 //! how sure a stop was. It stops trials by rank alone, so it may stop the best

@@ -187,7 +187,7 @@ pub struct Experiment {
     pub engine: EngineSpec,
     /// The trackers that show runs, in addition to the run's folder.
     pub track: Vec<TrackerConfig>,
-    /// The file's text, kept with the run; with overrides, the resolved experiment.
+    /// The file's text; with overrides, the resolved experiment. A run stores it without secrets.
     pub text: String,
     /// What the command line replaced, as it was typed: `--limit 3`. Values that may be secrets are
     /// left out.

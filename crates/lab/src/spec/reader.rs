@@ -41,8 +41,8 @@ impl fmt::Display for SpecError {
 impl std::error::Error for SpecError {}
 
 impl SpecError {
-    /// The message for settings that are not in a file, such as a program's dictionary: a table's
-    /// name at its beginning is replaced by the key of the mistake.
+    /// The message for settings that are not in a file, such as a program's dictionary: if it begins
+    /// with a table's name, the key of the mistake replaces that name.
     pub fn with_key(&self) -> String {
         let is_place = |place: &str| place.chars().all(|c| c.is_alphanumeric() || "_-.[]".contains(c));
         let Some((place, reason)) = self.message.split_once(": ").filter(|(place, _)| is_place(place)) else {

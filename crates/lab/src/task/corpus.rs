@@ -18,8 +18,8 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 pub(super) struct IndexCache(BTreeMap<IndexKind, Cache<OpenIndex>>);
 
 impl Default for IndexCache {
-    /// A few corpora stay open. An index of vectors is kept for two embedders, because trials of
-    /// both run one after the other.
+    /// Four corpora stay open, and for each the vectors of two embedders, because trials of both run
+    /// one after the other.
     fn default() -> Self {
         let size = |kind: IndexKind| if kind.embeds() { 8 } else { 4 };
         Self(IndexKind::ALL.iter().map(|&kind| (kind, Cache::new(size(kind)))).collect())

@@ -1,10 +1,10 @@
 //! Trackers show a run elsewhere, where people compare runs: one file each, and one line in [`open`]. The settings of
 //! each are a file and a line in `spec/track`.
 //!
-//! A tracker only reads. Everything that it shows is in the run's folder, so the tracker and the
-//! run never wait for each other. Each update brings its server to the state of the folder,
-//! whatever was sent before. So nothing is missing after the server was away, and nothing is there
-//! twice after a run was resumed.
+//! A tracker only reads. Everything that it shows is in the run's folder, so the run waits for it
+//! only at its end, and no longer than [`Pace::wait`]. Each update brings its server to the state of
+//! the folder, whatever was sent before. So nothing is missing after the server was away, and
+//! nothing is there twice after a run was resumed.
 
 mod follow;
 mod mlflow;

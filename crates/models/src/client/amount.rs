@@ -121,7 +121,7 @@ pub struct AllowanceRequest {
     pub wanted: Option<BudgetAmount>,
 }
 
-/// The authority's answer: how much a process may spend.
+/// The authority's answer: how much more a process may spend.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Allowance {
     /// The amount in addition to what it held when it asked; nothing if it must wait for others.

@@ -84,7 +84,7 @@ impl Embedder {
     /// the tokenizer is not here.
     ///
     /// # Errors
-    /// If a text has no tokens.
+    /// If the tokenizer fails on a text.
     pub async fn count_tokens(&self, texts: &[String], kind: InputKind) -> Result<Option<Vec<usize>>, Error> {
         self.model.count_tokens(texts, kind).await
     }

@@ -2,7 +2,7 @@
 //! file of each provider states its defaults and differences as a [`ChatProvider`].
 //!
 //! To add a provider, write `chat_<name>.rs` with a `preset!` as in the files
-//! beside it, the line in the registry, and `examples/<name>.json`: the
+//! beside it, a line in the list in `provider.rs`, and `examples/<name>.json`: the
 //! requests, answers, streams and refusals of its documentation, which the
 //! conformance tests replay.
 

@@ -524,7 +524,7 @@ class Corpus:
         """The files in order, in the blocks that an engine would make tasks of."""
     @property
     def rejected(self) -> list[tuple[str, str]]:
-        """Files that do not belong to the corpus or cannot be read, and why."""
+        """Links that leave the corpus or lead nowhere, unusable names, and what cannot be read, each with the reason."""
     def __len__(self) -> int:
         """How many files the blocks have."""
 

@@ -157,8 +157,8 @@ class ServedModels:
         self._server = _Server(dict(functions)) if functions else None
 
     def end(self) -> None:
-        """Ends the endpoint as soon as no model may ask it any more. That may be later: another run whose functions are
-        equal may have found them here."""
+        """Ends the endpoint as soon as no model may ask it any more. That may be later: another run with equal functions
+        may use the same endpoint."""
         if self._server is not None:
             self._server.end()
             self._server = None

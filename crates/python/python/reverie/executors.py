@@ -154,7 +154,7 @@ class AsyncExecutor(Executor):
             `target_concurrency`, `inactive_check_interval`, `record_success`, `record_timeout` and `record_error`
             may take its place, at any time.
         limiter: How the number of attempts at once is found. `phoenix`: by the controller above. `adaptive`: as Reverie
-            does it for its own models. The limit of the other side is learned, on calls at once and on calls a minute:
+            does when it calls models. The limit of the other side is learned, on calls at once and on calls a minute:
             from a few, it grows with every result until calls are refused, and settles just below; `concurrency` is only
             the most (256 is a good one). A refused attempt (a `RateLimitError`, or an exception of a client library with
             the HTTP status 429, 503 or 529) does not count for `max_retries`: it is made again, after the wait

@@ -343,8 +343,8 @@ class Plan:
         return self._data
 
     def operators(self) -> Table:
-        """A row per operator: tasks if no trial shared any (`planned`), those to be done once (`unique`), and those of
-        them that are in the store already (`stored`)."""
+        """A row per operator: tasks if no trial shared any (`planned`), the different ones among them (`unique`), and
+        how many of these are in the store already (`stored`)."""
         counts = ("planned", "unique", "stored")
         columns = [("operator", "text"), *((name, "count") for name in counts), ("detail", "text")]
         rows = (

@@ -102,9 +102,9 @@ class Questions(Table):
 
     def statistics(self) -> dict[str, Any]:
         """What is in them: `questions`, `with_reference`, `with_evidence`, `without_evidence` (answered by the documents,
-        but nothing says where: what is retrieved for them cannot be scored), `unanswerable`, `kinds`, `documents`, `tune`
-        and `test`, `accepted` and `edited`, the median number of words, `version` (their digest), and
-        `ignored_columns`, which are no part of the questions."""
+        but nothing says where: what is retrieved for them cannot be scored), `unanswerable`, `kinds` (questions by kind),
+        `documents` (pieces of evidence by document), `tune` and `test`, `accepted` and `edited`, the median number
+        of words, `version` (their digest), and `ignored_columns`, which are no part of the questions."""
         return self._core.statistics()
 
     def review(
@@ -415,7 +415,7 @@ class Anchored:
     evidence: int
     """How many pieces of evidence there are."""
     moved: int
-    """How many questions have evidence at a new location."""
+    """How many questions have all their evidence, some of it at a new location."""
     lost: Table
     """What was not found: `question_id`, `document`, `quote`, and the `reason` with what to do."""
 

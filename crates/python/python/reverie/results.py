@@ -253,7 +253,8 @@ class Results:
         their traceback, and stages that failed for other reasons.
 
         `question_id` and `question` are missing where a whole stage failed; `kind` is `raised`, `timed_out`, `ended` (the
-        interpreter ended) or `returned` (something that cannot be used) for functions, and missing for the rest.
+        interpreter ended or did not start) or `returned` (something that cannot be used) for functions, and missing for the
+        rest.
         """
         names = ("trial", "stage", "label", "function", "file", "kind", "message", "traceback")
         golden = {question["id"]: question["question"] for question in self.data["questions"]}
@@ -465,7 +466,7 @@ class Calibration(Table):
         self.n_labels: int = calibration["n_labels"]
         """Labels of answers that the judge scored too."""
         self.observed: float | None = agreement.get("observed")
-        """The share of these on which judge and people agree."""
+        """The share of these on which judge and people agree: both scores are in the same half of the metric's range."""
         self.kappa: float | None = agreement.get("kappa")
         """Cohen's kappa: 1 is full agreement, 0 what chance gives; none where chance alone would make them agree."""
         self.kappa_interval: tuple[float, float] | None = (ends["low"], ends["high"]) if ends else None

@@ -14,7 +14,8 @@ use std::sync::Arc;
 #[pyclass(frozen, module = "reverie._core", name = "Corpus")]
 pub(crate) struct PyCorpus {
     blocks: Vec<PyBlock>,
-    /// Files that do not belong to the corpus or cannot be read, each with the reason.
+    /// Links that leave the corpus or lead nowhere, unusable names, and what cannot be
+    /// read, each with the reason.
     #[pyo3(get)]
     rejected: Vec<(String, String)>,
 }

@@ -1,5 +1,5 @@
 //! The parts of a bundle in several processes: each answers requests of the
-//! others, and an object of Python's passes its own requests on.
+//! others, and sends its own through an object of Python's.
 
 use super::{
     service::{PyReply, ResponsePart, open},

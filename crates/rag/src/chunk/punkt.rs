@@ -206,7 +206,7 @@ fn marks_length(rest: &str) -> Option<usize> {
             _ => return None,
         }
     }
-    // The run ended on white space: it needs its last full stop back.
+    // The run ended on white space: the ellipsis ends at its last full stop.
     (n >= 3).then(|| rest[..length].trim_end().len())
 }
 

@@ -61,7 +61,7 @@ struct CoarseRow {
     residual: f32,
 }
 
-/// Entries that could be among the best, and the most likely of them.
+/// Bounds on the scores of entries, and the entries that look best.
 #[derive(Debug)]
 pub(super) struct Bounds {
     /// An upper bound of each entry's score.

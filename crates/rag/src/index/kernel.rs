@@ -98,10 +98,10 @@ impl Kernel {
         }
     }
 
-    /// Raises `best[i]` to the largest product of the question's word `i` with
-    /// any row, times that row's scale.
+    /// Raises `best[i]` to the largest product of the vector of the question's
+    /// token `i` with any row, times that row's scale.
     ///
-    /// `words` holds whole words of `columns` values between -[`WORD_LIMIT`]
+    /// `words` holds these vectors, each of `columns` values between -[`WORD_LIMIT`]
     /// and [`WORD_LIMIT`]; `rows` holds whole rows, each a little-endian `f32`
     /// scale and `columns` signed bytes. At most [`WORD_COLUMNS`] columns: the
     /// products are added as integers, so the result has the same bits on
@@ -117,7 +117,7 @@ impl Kernel {
     }
 }
 
-/// The largest value in a word of a question: with [`WORD_COLUMNS`] columns
+/// The largest value in a question token's vector: with [`WORD_COLUMNS`] columns
 /// and signed bytes, a sum of products still fits into an `i32`.
 pub(super) const WORD_LIMIT: i16 = 2047;
 /// The most columns of a row of signed bytes.
@@ -131,7 +131,7 @@ fn best_of_words_avx2(words: &[i16], columns: usize, rows: &[u8], best: &mut [f3
 
 #[inline(always)]
 fn best_of_words_body(words: &[i16], columns: usize, rows: &[u8], best: &mut [f32]) {
-    // Widened once for all words of the question.
+    // Widened once for all tokens of the question.
     let mut wide = vec![0i16; columns];
     for row in rows.chunks_exact(columns + size_of::<f32>()) {
         let Some((scale, values)) = row.split_first_chunk() else { return };

@@ -44,9 +44,9 @@ pub trait Index: Sized + Send + Sync + 'static {
 /// What a kind of index is made from, and how.
 #[derive(Debug, Clone, Copy)]
 pub enum MadeFrom {
-    /// The texts of the searchable chunks. Makes the bytes of its one file.
+    /// The texts of the searchable chunks. The function makes the bytes of the index' one file.
     Texts(fn(&[&str]) -> Vec<u8>),
-    /// Their vectors, one for each. Begins its one file, for vectors of some dimensions.
+    /// A vector for each searchable chunk. The function begins the index' one file.
     Vectors(CreateVectors),
     /// A vector for each token of each chunk. A [`TokenWriter`] wrote its files, one for each shard of chunks.
     TokenVectors,

@@ -211,13 +211,13 @@ fn append_row(rows: &mut Vec<u8>, row: &[f32], origin: &str) -> Result<(), Error
     Ok(())
 }
 
-/// The words of a question, as they are compared with stored vectors.
+/// The vectors of a question's tokens, as they are compared with stored vectors.
 #[derive(Debug)]
 pub(super) struct QuestionWords {
     pub(super) columns: usize,
-    /// Whole words of `columns` values.
+    /// The vectors one after the other, each of `columns` values.
     pub(super) values: Vec<i16>,
-    /// The factor of each word's values.
+    /// The factor of each vector's values.
     pub(super) scales: Vec<f32>,
 }
 

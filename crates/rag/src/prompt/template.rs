@@ -25,7 +25,8 @@
 //!
 //! It pays to compare a few: the words of a prompt move the scores of small models
 //! by as much as another retriever does. It does not pay to compare many on few
-//! questions: the best of twenty is partly luck, which the leaderboard's groups show.
+//! questions: the best of twenty is partly luck. Trials that cannot be told apart
+//! stand in one group of the leaderboard.
 
 use super::NO_ANSWER;
 use crate::fence;

@@ -1,8 +1,9 @@
 # Runs one function of a user for the program that started this interpreter.
 # It reads lines of JSON from its standard input: first the setup, then calls.
-# It answers a line for each: one after the other, or, of an `async def`, all
-# that were sent at once, each as it ends. What the function prints, or a program
-# that it starts, goes to standard error, so that it cannot pass for an answer.
+# It answers each with a line. Calls run one after the other; those of an
+# `async def` run side by side, and each is answered as it ends. What the function
+# prints, or a program that it starts, goes to standard error, so that it cannot
+# pass for an answer.
 import json
 import os
 import sys
@@ -93,8 +94,8 @@ def error_report(error, name):
 
 
 class Loop:
-    """Runs what an `async def` returns, every time in the same event loop: what it keeps between calls, such as a
-    client, belongs to that loop."""
+    """Awaits what a plain `def` returned, if it can be awaited, every time in the same event loop: what the function
+    keeps between calls, such as a client, belongs to that loop."""
 
     def __init__(self):
         self.loop = None

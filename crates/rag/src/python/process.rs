@@ -1,8 +1,8 @@
 //! The interpreter process of one function. It ends with this program, however
 //! this program ends.
 //!
-//! A thread of its own starts the process, and lives as long as the process to
-//! read its answers: on Linux the system ends the process when the thread that
+//! A thread of its own starts the process, passes requests on to it, and lives as
+//! long as the process: on Linux the system ends the process when the thread that
 //! started it ends, and the threads that call functions come and go.
 
 use super::{PrintedLine, lock, sink};

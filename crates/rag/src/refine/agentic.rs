@@ -1,6 +1,6 @@
-//! `agentic`: a chat model looks at what was found, asks what is still missing as
-//! questions of their own, and each of them is searched, and searched once more in
-//! other words where that does not answer it.
+//! `agentic`: a chat model looks at what was found and writes questions for what is
+//! still missing; each is searched, and once more in other words where that does
+//! not answer it.
 //!
 //! First the model says whether the passages are `enough`, whether `nothing` that
 //! could be searched would help, or what `more` is needed: at most `tasks`

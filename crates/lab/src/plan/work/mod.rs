@@ -259,7 +259,7 @@ impl<'a> Sizes<'a> {
     }
 }
 
-/// One stage call on one shard.
+/// One kind of work on one shard of documents or questions.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Task {
     /// Its identity: tasks with the same key are the same task, in every run.

@@ -95,7 +95,7 @@ fn left_as_found(found: PassagesWithRemarks, stage: &str, error: &models::Error)
 
 /// The token vectors of all questions as they stand alone, in order. `written`
 /// is the artifact of the queries that replace questions, if there is one. A
-/// process encodes them once, for all trials that share it.
+/// process encodes them once for all trials with the same model and `written`.
 async fn question_tokens(
     cx: &RunContext,
     model: &str,

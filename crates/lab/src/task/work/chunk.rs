@@ -47,7 +47,7 @@ impl DoWork for ChunkWork {
                 });
                 let per_document = per_document.collect::<Result<Vec<_>, _>>();
                 // The chunks are moved and not copied: those of a large book take most of
-                // its memory.
+                // the task's memory.
                 per_document.map(|chunks| chunks.into_iter().flatten().collect())
             })
             .await??

@@ -49,8 +49,8 @@ impl Contention {
             match self.crowded_since {
                 None if waited => self.crowded_since = Some(clock),
                 // One thread beside one other program never waits, so the only
-                // way to learn whether the core is free is to try; each failure
-                // makes the next try rarer.
+                // way to learn whether the core is free is to try; each try
+                // makes the next one rarer.
                 Some(since) if !waited && clock.duration_since(since) >= self.retry_after => {
                     self.crowded_since = None;
                     self.retry_after = (self.retry_after * 2).min(LONGEST_RETRY);

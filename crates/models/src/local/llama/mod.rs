@@ -1,8 +1,8 @@
 //! llama.cpp in this process: what `chat_local` is made of. It knows tokens
 //! and sequences, not configuration and not where model files come from.
 //!
-//! A [`Vocabulary`] checks a request and turns it into a [`LlamaJob`] on the
-//! caller's side, so that a request that cannot work costs nothing. The
+//! The caller checks a request and turns it into a [`LlamaJob`] with a
+//! [`Vocabulary`], so that a request that cannot work costs nothing. The
 //! [`LlamaEngine`] is a few threads that share the weights and do the jobs.
 
 mod contention;

@@ -47,8 +47,8 @@ impl Sampler {
             Some(chance) => draw(chance, all(logits)),
         };
         let Some(grammar) = &mut self.grammar else { return choice };
-        // The choice among all tokens is nearly always allowed, and then a choice among
-        // the allowed tokens would have been the same.
+        // The choice among all tokens is nearly always allowed, and is then as good as
+        // a choice among the allowed tokens.
         let choice = choice.filter(|token| !allowed(grammar, logits, [token.0]).is_empty());
         let token = match (&mut self.chance, choice) {
             (_, Some(token)) => token,

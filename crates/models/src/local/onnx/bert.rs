@@ -195,7 +195,7 @@ struct GraphWriter<'a> {
     bert: Bert<'a>,
     precision: Precision,
     graph: OnnxGraph,
-    /// How many tokens of each text are real; empty where a text is run alone.
+    /// The name of the value with the real length of each text; empty where a text is run alone.
     mask: String,
 }
 

@@ -316,7 +316,7 @@ def graph(
 ) -> serve.Application:
     """The application of a bundle as a graph: each part of the pipeline is a deployment of its own.
 
-    Parts that the bundle has nothing for, such as a reranker, are left out; if it cannot be read from here, none is.
+    Parts that the bundle has nothing for, such as a reranker, are left out, unless the bundle cannot be read from here.
     The HTTP API and the answers are those of `app`.
 
     Args:

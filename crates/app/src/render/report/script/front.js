@@ -1,6 +1,6 @@
 // ---- quality against time and cost
-// The front in this picture is drawn for its two directions; a trial that no
-// other beats on quality, cost and latency together may lie behind it.
+// The front in this picture is that of its two axes alone; a trial that no other
+// beats on quality, cost and latency together may lie behind it.
 
 // Searches of a few milliseconds have no column in the table, but a place in this picture.
 const timesAndCosts = every.filter((column) => (column.kind === "seconds" || column.shown && ["tokens", "money"].includes(column.kind)) && board.rows.some((row) => known(column.of(row))));
