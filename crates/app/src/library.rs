@@ -59,7 +59,8 @@ pub fn open_from_tables(tables: &serde_json::Value, base: PathBuf, setup: lab::S
     }
     let text =
         lab::Experiment::json_to_toml(&all.to_string()).map_err(|error| Error::Refused(vec![error.to_string()]))?;
-    let refused = |errors: Vec<lab::SpecError>| Error::Refused(errors.iter().map(lab::SpecError::with_key).collect());
+    let refused =
+        |errors: Vec<lab::SpecError>| Error::Refused(errors.iter().map(lab::SpecError::message_with_key).collect());
     Session::open(lab::Experiment::parse(&text, base).map_err(refused)?, setup)
 }
 

@@ -43,7 +43,7 @@ pub use format::{DatasetFormat, DatasetFormats, WriteError};
 pub use import::{RowQuestions, import, read_questions};
 pub use kind::QuestionKind;
 pub(crate) use kind::every_kind;
-pub use metadata::{MetadataRow, read_metadata};
+pub use metadata::{MetadataRow, import_metadata};
 pub use split::{SplitCounts, SplitError};
 pub use statistics::DatasetStatistics;
 pub use style::{Length, QuestionStyle};

@@ -18,7 +18,7 @@ use crate::{
     task::read,
     workspace::ClaimedArtifacts,
 };
-use eval::dataset::read_metadata;
+use eval::dataset::import_metadata;
 use futures::{StreamExt, stream};
 use models::Identity;
 use rag::{
@@ -183,7 +183,7 @@ fn read_table(
     let Some(written) = &session.experiment.corpus.metadata else { return Ok(BTreeMap::new()) };
     let path = session.experiment.path(written);
     let bytes = std::fs::read(&path).map_err(|source| Error::file("read", &path, source))?;
-    let rows = match read_metadata(written, &bytes) {
+    let rows = match import_metadata(written, &bytes) {
         Ok(rows) => rows,
         Err(faults) => {
             mistakes.extend(faults.iter().map(ToString::to_string));

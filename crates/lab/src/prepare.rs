@@ -57,17 +57,17 @@ pub struct PreparedRun {
     pub run: String,
     /// What tasks share.
     pub run_context: Arc<RunContext>,
-    pub(crate) sources: Sources,
+    pub(crate) sources: ModelsAndCorpus,
 }
 
 /// A plan's models and corpus.
 #[derive(Debug)]
-pub(crate) struct Sources {
+pub(crate) struct ModelsAndCorpus {
     pub(crate) identities: BTreeMap<String, Identity>,
     pub(crate) corpus: CorpusSurvey,
 }
 
-impl Sources {
+impl ModelsAndCorpus {
     /// Models, and no corpus.
     #[cfg(test)]
     pub(crate) fn of_models(identities: BTreeMap<String, Identity>) -> Self {
@@ -124,7 +124,7 @@ async fn check_and_plan(session: &Session, claimed: &mut ClaimedArtifacts) -> Re
     let asked = read_questions(session, &loaded, imported, &found, &mut mistakes).await?;
     mistakes.extend(check_search(experiment, &asked.questions));
     Error::refuse(mistakes)?;
-    let sources = Sources { identities, corpus: found };
+    let sources = ModelsAndCorpus { identities, corpus: found };
     let DatasetQuestions { questions, report, corpus } = asked;
     let trials = trial::grid(experiment);
     let plan = sources.plan(session, &trials, &questions, None);

@@ -29,7 +29,7 @@ mod _core {
     #[pymodule_export]
     use crate::bindings::{
         controllers::{PyAdaptive, PyAimd},
-        corpus::{PyBlock, PyCorpus, axes, rejection, store_variables},
+        corpus::{PyBlock, PyCorpus, axes, rejection, store_variable_prefixes},
         events::PyEvents,
         experiment::{PyExperiment, PyPipeline, experiment_names},
         golden::{PyQuestions, golden_estimate, golden_generate},
@@ -37,7 +37,7 @@ mod _core {
         index::PyIndex,
         judging::{explain, qualify},
         limits::PyLimits,
-        part_transport::PyReplies,
+        part_transport::PyReplySink,
         process::{PyServedFunction, register_function_place},
         remote::{PyDone, RayWorker, home, main},
         results::{PyResults, runs},

@@ -418,7 +418,7 @@ async fn export(
     let with_turns = dataset.questions.iter().filter(|question| !question.turns.is_empty()).count();
     if with_turns > 0 && !columns.hold_turns() {
         cx.warn(format_args!(
-            "{with_turns} questions come after earlier messages, for which these columns have no place: they are left out"
+            "{with_turns} questions come after earlier messages. These columns have no place for the messages: the questions are written without them"
         ));
     }
     let bytes = dataset.export(format, columns).map_err(CommandFailure::runtime)?;

@@ -16,7 +16,7 @@ use std::path::PathBuf;
   reverie judge                                  # the experiment's judges, on cases planted from its golden questions
   reverie judge --dry-run                        # how many calls, and what they should cost
   reverie judge qwen --cases labelled.jsonl
-  reverie judge qwen gemma --cases labelled.jsonl --planted 0 --json
+  reverie judge qwen gemma --cases labelled.jsonl --json
 
 A case is a line of JSON: kind (supported, relevant or correct), question,
 against (the context, the answer or the reference), item (the statement, the
@@ -31,7 +31,7 @@ pub struct JudgeArguments {
     /// Labelled cases, JSONL; may be given more than once.
     #[arg(long = "cases", value_name = "FILE")]
     cases: Vec<PathBuf>,
-    /// How many cases to plant for each kind of verdict, from the golden questions.
+    /// How many cases to plant for each kind of verdict, from the golden questions. Default: 60, or none with --cases.
     #[arg(long, value_name = "N")]
     planted: Option<usize>,
     #[command(flatten)]

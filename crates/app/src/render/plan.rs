@@ -21,7 +21,7 @@ pub fn plan(summary: &PlanSummary, prepared: &PreparedRun) -> String {
         let _ = write!(text, "\n{line}");
     }
     text.push_str(&trials(summary));
-    let mut rows = table(&["operator", "tasks if alone", "unique", "stored", "to run", "time"], 1);
+    let mut rows = table(&["operator", "unshared tasks", "unique", "stored", "to run", "time"], 1);
     for operator in &summary.operators {
         rows.add_row(row(&[
             &operator.operator.name(),

@@ -32,7 +32,7 @@ use super::fault::{ImportError, RecordError, RowError};
 use super::format::{self, FileContent};
 use super::import::{read_answerable, read_own_evidence, read_tags};
 use super::places::{self, DocumentTexts, PassagesError};
-use super::rows::Numbering;
+use super::rows::RecordSource;
 use super::{Dataset, Question, columns, rows};
 use crate::words;
 use rag::{Answer, Document, Passage};
@@ -77,7 +77,7 @@ pub fn import_answers(name: &str, bytes: &[u8], documents: &[Document]) -> Resul
         faults.push(RowError::new(1, "holds no answer: write one JSON object per line, or a CSV file with a header"));
     }
     let records: Vec<(usize, &Map<String, Value>)> = records.iter().map(|row| (row.line, &row.fields)).collect();
-    let read = read_all(&records, format::has_header(name, bytes), Numbering::Line, documents, faults);
+    let read = read_all(&records, format::has_header(name, bytes), RecordSource::File, documents, faults);
     read.map_err(|faults| faults.into_iter().map(|fault| fault.in_file(name)).collect())
 }
 
@@ -96,18 +96,18 @@ pub fn read_answers(records: &[Map<String, Value>], documents: &[Document]) -> R
     // Errors of columns that all rows have are reported once.
     let is_table = rows::is_table(records.iter());
     let records: Vec<(usize, &Map<String, Value>)> = records.iter().enumerate().collect();
-    read_all(&records, is_table, Numbering::Row, documents, faults)
+    read_all(&records, is_table, RecordSource::Memory, documents, faults)
 }
 
 fn read_all(
     records: &[(usize, &Map<String, Value>)],
     has_header: bool,
-    numbering: Numbering,
+    record_source: RecordSource,
     documents: &[Document],
     mut faults: Vec<RowError>,
 ) -> Result<Vec<AnsweredRow>, Vec<RowError>> {
     if let Some((_, fields)) = records.first().filter(|_| has_header) {
-        columns::check(fields, &GROUPS, &[OTHER], numbering.first(), &mut faults);
+        columns::check(fields, &GROUPS, &[OTHER], record_source.first(), &mut faults);
     }
     let mut answered: Vec<AnsweredRow> = Vec::new();
     let texts = DocumentTexts::of(documents);
@@ -117,12 +117,12 @@ fn read_all(
         if !has_header {
             columns::check(fields, &GROUPS, &[OTHER], line, &mut faults);
         }
-        let read = read(fields, line, numbering, &texts, &mut faults);
+        let read = read(fields, line, record_source, &texts, &mut faults);
         let id = &read.question.id;
         if let Some(known) = lines_of_ids.get(id) {
             faults.push(RowError::new(
                 line,
-                format!("has the id `{id}` of {} {known}: ids must differ", numbering.word()),
+                format!("has the id `{id}` of {} {known}: ids must differ", record_source.word()),
             ));
         }
         lines_of_ids.entry(id.clone()).or_insert(line);
@@ -150,13 +150,13 @@ fn read_all(
 }
 
 /// The id of a row without one.
-fn numbered_id(numbering: Numbering, line: usize) -> String {
-    format!("{}-{line}", numbering.word())
+fn numbered_id(record_source: RecordSource, line: usize) -> String {
+    format!("{}-{line}", record_source.word())
 }
 
 /// Whether this id was made from the row's number, because the row has no id.
 pub fn is_numbered_id(id: &str, line: usize) -> bool {
-    [Numbering::Line, Numbering::Row].into_iter().any(|numbering| id == numbered_id(numbering, line))
+    [RecordSource::File, RecordSource::Memory].into_iter().any(|record_source| id == numbered_id(record_source, line))
 }
 
 /// The first of some columns that is present and not null.
@@ -167,7 +167,7 @@ fn find<'a>(fields: &'a Map<String, Value>, names: &[&'static str]) -> Option<(&
 fn read(
     fields: &Map<String, Value>,
     line: usize,
-    numbering: Numbering,
+    record_source: RecordSource,
     documents: &DocumentTexts<'_>,
     faults: &mut Vec<RowError>,
 ) -> AnsweredRow {
@@ -181,19 +181,19 @@ fn read(
         };
         read.map_err(|cause| fault(RecordError::in_column(name)(cause))).ok()
     };
-    let id = read_text(ID).filter(|id| !id.is_empty()).unwrap_or_else(|| numbered_id(numbering, line));
+    let id = read_text(ID).filter(|id| !id.is_empty()).unwrap_or_else(|| numbered_id(record_source, line));
     let question = read_text(QUESTION);
     let answer = read_text(ANSWER);
     let reference = read_text(REFERENCE).filter(|text| !text.is_empty() && !text.eq_ignore_ascii_case("nan"));
     let has_column = QUESTION.iter().any(|name| fields.contains_key(*name));
     if question.as_deref().is_none_or(str::is_empty) && has_column {
-        fault(format!("has an empty question: write one, or remove the {}", numbering.word()).into());
+        fault(format!("has an empty question: write one, or remove the {}", record_source.word()).into());
     }
     let passages = find(fields, PASSAGES).filter(|(_, value)| !is_blank(value)).and_then(|(name, value)| {
-        let read = read_passages(value, numbering, documents);
+        let read = read_passages(value, record_source, documents);
         read.map_err(|cause| fault(RecordError::Passages { column: name, cause })).ok()
     });
-    let evidence = find_filled(fields, &["evidence"]).map(|(_, value)| read_own_evidence(value, numbering));
+    let evidence = find_filled(fields, &["evidence"]).map(|(_, value)| read_own_evidence(value, record_source));
     let evidence = evidence.unwrap_or(Ok(Vec::new())).unwrap_or_else(|reasons| {
         reasons.into_iter().for_each(&mut fault);
         Vec::new()
@@ -219,7 +219,7 @@ fn read(
 
 fn read_passages(
     value: &Value,
-    numbering: Numbering,
+    record_source: RecordSource,
     documents: &DocumentTexts<'_>,
 ) -> Result<Vec<Passage>, PassagesError> {
     let parsed;
@@ -243,14 +243,14 @@ fn read_passages(
         .iter()
         .filter(|item| !item.is_null())
         .enumerate()
-        .map(|(i, item)| passage(i + 1, item, numbering, documents))
+        .map(|(i, item)| passage(i + 1, item, record_source, documents))
         .collect()
 }
 
 fn passage(
     number: usize,
     item: &Value,
-    numbering: Numbering,
+    record_source: RecordSource,
     documents: &DocumentTexts<'_>,
 ) -> Result<Passage, PassagesError> {
     let plain = |text: String| Passage { text, ..Passage::default() };
@@ -266,7 +266,7 @@ fn passage(
         passage.document = field(name, value)?;
     }
     let wrong = |cause| PassagesError::Place { number, cause };
-    if let Some(span) = places::read(fields, &passage.document, numbering, documents).map_err(wrong)? {
+    if let Some(span) = places::read(fields, &passage.document, record_source, documents).map_err(wrong)? {
         passage.span = span;
         places::check(&passage, documents).map_err(wrong)?;
     }

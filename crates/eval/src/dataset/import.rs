@@ -29,7 +29,7 @@ use super::cells::{CellError, boolean, find_filled, is_blank, text, texts};
 use super::columns::{self, DOCUMENT, IgnoredColumn, QUOTE};
 use super::fault::{ImportError, RecordError, RowError};
 use super::format::{self, FileContent};
-use super::rows::Numbering;
+use super::rows::RecordSource;
 use super::{Dataset, Evidence, Question, question_id, rows};
 use models::Message;
 use serde::de::DeserializeOwned;
@@ -92,7 +92,7 @@ pub fn read_questions(records: &[Map<String, Value>]) -> Result<RowQuestions, Ve
         raw: rows::RawRecord::Cells(Vec::new()),
     };
     let rows = records.iter().enumerate().map(row).collect();
-    let FileQuestions { dataset, ignored, .. } = read_rows(rows, is_table, Numbering::Row, faults)?;
+    let FileQuestions { dataset, ignored, .. } = read_rows(rows, is_table, RecordSource::Memory, faults)?;
     Ok(RowQuestions { dataset, ignored })
 }
 
@@ -101,30 +101,30 @@ pub(super) fn read_file(name: &str, bytes: &[u8]) -> Result<FileQuestions, Vec<I
     if rows.is_empty() && faults.is_empty() {
         faults.push(RowError::new(1, "holds no question: write one JSON object per line, or a CSV file with a header"));
     }
-    read_rows(rows, format::has_header(name, bytes), Numbering::Line, faults)
+    read_rows(rows, format::has_header(name, bytes), RecordSource::File, faults)
         .map_err(|faults| faults.into_iter().map(|fault| fault.in_file(name)).collect())
 }
 
 fn read_rows(
     rows: Vec<rows::FileRecord>,
     has_header: bool,
-    numbering: Numbering,
+    record_source: RecordSource,
     mut faults: Vec<RowError>,
 ) -> Result<FileQuestions, Vec<RowError>> {
     let mut dataset = Dataset::default();
     let mut lines_of_ids: HashMap<String, usize> = HashMap::new();
     if let Some(first) = rows.first().filter(|_| has_header) {
         // Every row has the header's columns: their errors are reported once.
-        columns::check(&first.fields, &GROUPS, &[OTHER, EXTRA_TAGS], numbering.first(), &mut faults);
+        columns::check(&first.fields, &GROUPS, &[OTHER, EXTRA_TAGS], record_source.first(), &mut faults);
     }
     for row in &rows {
         let n_faults = faults.len();
         if !has_header {
             columns::check(&row.fields, &GROUPS, &[OTHER, EXTRA_TAGS], row.line, &mut faults);
         }
-        let question = read_question(&row.fields, row.line, numbering, &mut faults);
+        let question = read_question(&row.fields, row.line, record_source, &mut faults);
         if let Some(known) = lines_of_ids.get(&question.id) {
-            let (id, word) = (&question.id, numbering.word());
+            let (id, word) = (&question.id, record_source.word());
             faults.push(RowError::new(
                 row.line,
                 format!("has the id `{id}` of {word} {known}: ids must differ, and each question may appear only once"),
@@ -172,7 +172,7 @@ pub(super) fn reference_column(fields: &Map<String, Value>) -> Option<&'static s
 fn read_question(
     fields: &Map<String, Value>,
     line: usize,
-    numbering: Numbering,
+    record_source: RecordSource,
     faults: &mut Vec<RowError>,
 ) -> Question {
     let mut fault = |cause: RecordError| faults.push(RowError::new(line, cause));
@@ -180,7 +180,7 @@ fn read_question(
     let question = match asked.map(text) {
         Some(Ok(question)) if !question.is_empty() => question,
         Some(Ok(_)) => {
-            fault(format!("has an empty question: write one, or remove the {}", numbering.word()).into());
+            fault(format!("has an empty question: write one, or remove the {}", record_source.word()).into());
             String::new()
         }
         Some(Err(cause)) => {
@@ -283,7 +283,7 @@ fn read_reference(fields: &Map<String, Value>) -> Result<Option<String>, RecordE
 
 fn read_evidence(fields: &Map<String, Value>) -> Result<Vec<Evidence>, Vec<RecordError>> {
     if let Some((_, value)) = find_filled(fields, &["evidence"]) {
-        return read_own_evidence(value, Numbering::Line);
+        return read_own_evidence(value, RecordSource::File);
     }
     if let Some((name, value)) =
         QUOTE.iter().find_map(|name| Some((*name, fields.get(*name)?))).filter(|(_, value)| !is_blank(value))
@@ -317,7 +317,7 @@ fn read_quotes(fields: &Map<String, Value>, name: &str, value: &Value) -> Result
 
 /// Evidence in our own form. The `span` of a row of answers in memory is ignored,
 /// because programs count characters; the quote is searched instead.
-pub(super) fn read_own_evidence(value: &Value, numbering: Numbering) -> Result<Vec<Evidence>, Vec<RecordError>> {
+pub(super) fn read_own_evidence(value: &Value, record_source: RecordSource) -> Result<Vec<Evidence>, Vec<RecordError>> {
     const SHAPE: &str = "write [{\"document\": \"path\", \"quote\": \"words\"}]";
     let parsed;
     let value = match value {
@@ -336,7 +336,7 @@ pub(super) fn read_own_evidence(value: &Value, numbering: Numbering) -> Result<V
     let mut reasons: Vec<RecordError> = Vec::new();
     for (i, item) in items.iter().enumerate() {
         let number = i + 1;
-        match own_evidence(item, numbering) {
+        match own_evidence(item, record_source) {
             Ok(item) if item.quote.trim().is_empty() => {
                 reasons.push(format!("evidence {number} has an empty quote: copy the words from the document").into());
             }
@@ -352,12 +352,12 @@ pub(super) fn read_own_evidence(value: &Value, numbering: Numbering) -> Result<V
     if reasons.is_empty() { Ok(evidence) } else { Err(reasons) }
 }
 
-fn own_evidence(item: &Value, numbering: Numbering) -> Result<Evidence, serde_json::Error> {
+fn own_evidence(item: &Value, record_source: RecordSource) -> Result<Evidence, serde_json::Error> {
     let mut item = item.clone();
     if let Value::Object(fields) = &mut item {
         let places = ["start", "end", "start_byte", "end_byte"].map(|name| (name, fields.remove(name)));
         let [_, _, start, end] = places.map(|(_, value)| value.filter(|value| !value.is_null()));
-        if numbering == Numbering::Row {
+        if record_source == RecordSource::Memory {
             fields.remove("span");
         }
         if let Some((start, end)) = start.zip(end) {

@@ -32,7 +32,7 @@ pub struct MetadataRow {
 /// All errors of the file, in the order of their lines: a row without a path,
 /// two rows of one path, a value that is no text, number, true or false, nor a
 /// list of these.
-pub fn read_metadata(name: &str, bytes: &[u8]) -> Result<BTreeMap<String, MetadataRow>, Vec<ImportError>> {
+pub fn import_metadata(name: &str, bytes: &[u8]) -> Result<BTreeMap<String, MetadataRow>, Vec<ImportError>> {
     let (records, mut faults) = format::read(name, bytes, FileContent::Other);
     let is_text = DatasetFormat::of_file(name, bytes) == DatasetFormat::Csv;
     let mut found: BTreeMap<String, MetadataRow> = BTreeMap::new();
@@ -120,7 +120,7 @@ mod tests {
     use serde_json::json;
 
     fn read(name: &str, text: &str) -> Result<Value, Vec<String>> {
-        let rows = read_metadata(name, text.as_bytes());
+        let rows = import_metadata(name, text.as_bytes());
         let rows = rows.map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>())?;
         Ok(rows.into_iter().map(|(path, row)| (path, serde_json::to_value(row.metadata).unwrap())).collect())
     }

@@ -10,7 +10,7 @@
 //! compared with the document's text if that is known, else with the golden
 //! evidence at the same bytes.
 
-use super::rows::Numbering;
+use super::rows::RecordSource;
 use super::{Evidence, cells::CellError};
 use rag::{Document, Passage, Span};
 use serde_json::{Map, Value};
@@ -18,7 +18,7 @@ use std::collections::HashMap;
 
 /// Quotes below this length (bytes without white space) may occur several times in
 /// a document by chance.
-const FEWEST_CHARACTERS: usize = 24;
+const FEWEST_BYTES: usize = 24;
 
 /// What to do without documents, in messages.
 const DOCUMENTS: &str = "give the documents that places refer to (`documents`)";
@@ -121,7 +121,7 @@ fn pair(fields: &Map<String, Value>, names: [&'static str; 2]) -> Result<Option<
 pub(super) fn read(
     fields: &Map<String, Value>,
     document: &str,
-    numbering: Numbering,
+    record_source: RecordSource,
     texts: &DocumentTexts<'_>,
 ) -> Result<Option<Span>, PlaceError> {
     let nested = fields.get("span").filter(|value| !value.is_null());
@@ -137,7 +137,7 @@ pub(super) fn read(
         }
     }
     let inner = pair(nested, ["start", "end"]).map_err(|cause| PlaceError::InSpan(Box::new(cause)))?;
-    if let (Some((start, end)), Numbering::Line) = (inner, numbering) {
+    if let (Some((start, end)), RecordSource::File) = (inner, record_source) {
         return Ok(Some(Span { start, end }));
     }
     let Some((start, end)) = inner.map_or_else(|| pair(fields, ["start", "end"]), |pair| Ok(Some(pair)))? else {
@@ -234,7 +234,7 @@ fn compare_place(passage: &Passage, golden: &Evidence) -> PlaceComparison {
     let (quote, text) = (without_spaces(&golden.quote), without_spaces(&passage.text));
     let shared = Span { start: span.start.max(passage.span.start), end: span.end.min(passage.span.end) };
     if shared.start >= shared.end {
-        let holds = quote.len() >= FEWEST_CHARACTERS && text.contains(&quote);
+        let holds = quote.len() >= FEWEST_BYTES && text.contains(&quote);
         return if holds { PlaceComparison::Elsewhere } else { PlaceComparison::Unknown };
     }
     // In a changed text, bytes cannot be compared.

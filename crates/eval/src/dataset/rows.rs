@@ -27,26 +27,26 @@ pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 /// How records are counted in messages. It also decides what a passage's `span`
 /// counts: bytes in a file, characters in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Numbering {
+pub(super) enum RecordSource {
     /// Lines of a file, from 1.
-    Line,
+    File,
     /// Rows in memory, from 0.
-    Row,
+    Memory,
 }
 
-impl Numbering {
+impl RecordSource {
     pub(super) fn word(self) -> &'static str {
         match self {
-            Self::Line => "line",
-            Self::Row => "row",
+            Self::File => "line",
+            Self::Memory => "row",
         }
     }
 
     /// The number of the header, or of the first row.
     pub(super) fn first(self) -> usize {
         match self {
-            Self::Line => 1,
-            Self::Row => 0,
+            Self::File => 1,
+            Self::Memory => 0,
         }
     }
 }

@@ -50,7 +50,7 @@ impl Scorer {
     /// [`Error::Refused`] with all mistakes.
     pub async fn of_service(text: &str, choice: &crate::ScoringChoice, setup: Setup) -> Result<Self, Error> {
         let refused = |errors: Vec<crate::SpecError>| Error::Refused(errors.into_iter().map(|e| e.message).collect());
-        let mut spec = ScoringSpec::parse(text, ".", choice).map_err(refused)?;
+        let mut spec = ScoringSpec::of_service(text, ".", choice).map_err(refused)?;
         let bare = AnsweredRow {
             line: 0,
             question: Question { id: "1".to_owned(), question: "?".to_owned(), ..Question::default() },

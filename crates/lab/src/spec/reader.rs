@@ -43,7 +43,7 @@ impl std::error::Error for SpecError {}
 impl SpecError {
     /// The message for settings that are not in a file, such as a program's dictionary: if it begins
     /// with a table's name, the key of the mistake replaces that name.
-    pub fn with_key(&self) -> String {
+    pub fn message_with_key(&self) -> String {
         let is_place = |place: &str| place.chars().all(|c| c.is_alphanumeric() || "_-.[]".contains(c));
         let Some((place, reason)) = self.message.split_once(": ").filter(|(place, _)| is_place(place)) else {
             return self.message.clone();
@@ -355,7 +355,7 @@ mod tests {
             let mut reader = ExperimentReader::new(text);
             reader.parse();
             reader.error(text.find(part).unwrap(), message);
-            reader.finish()[0].with_key()
+            reader.finish()[0].message_with_key()
         };
         for (part, message, expected) in [
             ("chunk_sise", "space.chunker[0]: unknown field", "space.chunker[0].sentence.chunk_sise: unknown field"),

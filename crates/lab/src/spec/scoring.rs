@@ -26,6 +26,9 @@ pub struct ScoringChoice {
 
 /// The words of messages: the names of the settings, and the advice if one is missing.
 struct ScoringWords {
+    metric: &'static str,
+    /// Advice where a metric needs settings.
+    settings: &'static str,
     judge: &'static str,
     embedder: &'static str,
     no_metric: &'static str,
@@ -34,6 +37,8 @@ struct ScoringWords {
 }
 
 const COMMAND_LINE: ScoringWords = ScoringWords {
+    metric: "--metric",
+    settings: "write it under [evaluate] of a file",
     judge: "--judge",
     embedder: "--embedder",
     no_metric: "nothing to score by: give `--metric NAME`, or `--experiment FILE` with `metrics` under [evaluate]",
@@ -41,7 +46,12 @@ const COMMAND_LINE: ScoringWords = ScoringWords {
     no_embedder: "give `--embedder MODEL`, or `embedder` under [evaluate] of a file with [models]",
 };
 
+/// `serve --score NAME`.
+const SERVICE: ScoringWords = ScoringWords { metric: "--score", ..COMMAND_LINE };
+
 const PROGRAM: ScoringWords = ScoringWords {
+    metric: "metrics",
+    settings: "give its settings too",
     judge: "judge",
     embedder: "embedder",
     no_metric: "metrics: nothing to score by: name at least one",
@@ -71,6 +81,18 @@ impl ScoringSpec {
     /// All mistakes, in the order of the file.
     pub fn parse(text: &str, base: impl Into<PathBuf>, choice: &ScoringChoice) -> Result<Self, Vec<SpecError>> {
         Self::read(text, base.into(), choice, &COMMAND_LINE)
+    }
+
+    /// The same for a service, whose metrics are those of `--score`.
+    ///
+    /// # Errors
+    /// All mistakes, in the order of the text.
+    pub(crate) fn of_service(
+        text: &str,
+        base: impl Into<PathBuf>,
+        choice: &ScoringChoice,
+    ) -> Result<Self, Vec<SpecError>> {
+        Self::read(text, base.into(), choice, &SERVICE)
     }
 
     /// The same for a program, which has no command line: mistakes name
@@ -119,7 +141,7 @@ impl ScoringSpec {
         let metrics = if choice.metrics.is_empty() {
             evaluate::read_metrics(&mut reader, table, &base)
         } else {
-            metrics_by_name(&mut reader, &choice.metrics)
+            metrics_by_name(&mut reader, &choice.metrics, words)
         };
         if metrics.is_empty() && reader.is_clean() {
             reader.error(key_start(&root, "evaluate"), words.no_metric);
@@ -147,20 +169,24 @@ impl ScoringSpec {
     }
 }
 
-fn metrics_by_name(reader: &mut ExperimentReader<'_>, names: &[String]) -> Vec<(MetricConfig, usize)> {
+fn metrics_by_name(
+    reader: &mut ExperimentReader<'_>,
+    names: &[String],
+    words: &ScoringWords,
+) -> Vec<(MetricConfig, usize)> {
     let mut metrics = Vec::new();
     for (i, name) in names.iter().enumerate() {
         match MetricConfig::with_defaults(name) {
-            _ if names[..i].contains(name) => reader.error(0, format!("--metric: `{name}` is listed twice")),
+            _ if names[..i].contains(name) => reader.error(0, format!("{}: `{name}` is listed twice", words.metric)),
             Some(metric) => match metric.check() {
                 Ok(()) => metrics.push((metric, 0)),
-                Err(error) => reader.error(0, format!("--metric: {error}; write it under [evaluate] of a file")),
+                Err(error) => reader.error(0, format!("{}: {error}; {}", words.metric, words.settings)),
             },
             None => {
                 let hint = super::nearest(name, MetricConfig::NAMES.iter().copied())
                     .map(|word| format!("did you mean `{word}`?"))
                     .unwrap_or_else(|| format!("there are {}", MetricConfig::NAMES.join(", ")));
-                reader.error(0, format!("--metric: there is no metric `{name}`; {hint}"));
+                reader.error(0, format!("{}: there is no metric `{name}`; {hint}", words.metric));
             }
         }
     }

@@ -25,7 +25,7 @@ __all__ = [
     "Part",
     "Pipeline",
     "Questions",
-    "Replies",
+    "ReplySink",
     "Reply",
     "Results",
     "Scheduler",
@@ -48,7 +48,7 @@ __all__ = [
     "runs",
     "score",
     "settings",
-    "store_variables",
+    "store_variable_prefixes",
 ]
 
 _Connect = Callable[[str, list[str]], Any]
@@ -287,7 +287,7 @@ class Part:
         """Begins to reply to a request of another part."""
 
 @final
-class Replies:
+class ReplySink:
     """Takes the replies to a call, from any thread."""
 
     def add(self, reply: bytes) -> None:
@@ -566,7 +566,7 @@ def register_function_place(source: str, file: str, shift: int) -> None:
 def axes() -> list[str]:
     """The names of the axes of an experiment, in the order of the stages."""
 
-def store_variables() -> list[str]:
+def store_variable_prefixes() -> list[str]:
     """The prefixes of environment variables for access to object stores."""
 
 @final

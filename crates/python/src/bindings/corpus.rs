@@ -167,6 +167,6 @@ pub(crate) fn axes() -> &'static [&'static str] {
 
 /// The prefixes of environment variables for access to object stores.
 #[pyfunction]
-pub(crate) fn store_variables() -> Vec<&'static str> {
+pub(crate) fn store_variable_prefixes() -> Vec<&'static str> {
     store::VARIABLE_PREFIXES.to_vec()
 }

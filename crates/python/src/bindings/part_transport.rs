@@ -39,7 +39,7 @@ impl PartTransport for PyPartTransport {
         let (sender, replies) = mpsc::unbounded_channel();
         let over = Arc::new(AtomicBool::new(false));
         let ending = CancelOnDrop { object: self.object.clone(), number, over: over.clone() };
-        let sink = PyReplies { sender: Mutex::new(Some(sender.clone())), over };
+        let sink = PyReplySink { sender: Mutex::new(Some(sender.clone())), over };
         let object = self.object.clone();
         let begin = move || {
             let arguments = (number, part.name(), streams, request, sink);
@@ -90,14 +90,14 @@ impl Drop for CancelOnDrop {
 type PieceSender = mpsc::UnboundedSender<Result<Vec<u8>, PartUnavailable>>;
 
 /// Takes the replies to a call, from any thread.
-#[pyclass(frozen, module = "reverie._core", name = "Replies")]
-pub(crate) struct PyReplies {
+#[pyclass(frozen, module = "reverie._core", name = "ReplySink")]
+pub(crate) struct PyReplySink {
     sender: Mutex<Option<PieceSender>>,
     over: Arc<AtomicBool>,
 }
 
 #[pymethods]
-impl PyReplies {
+impl PyReplySink {
     /// The next reply.
     fn add(&self, reply: Vec<u8>) {
         if let Some(sender) = &*self.sender.lock().unwrap_or_else(PoisonError::into_inner) {

@@ -100,7 +100,7 @@ const SWEEP: &str = "; a setting has one value: to compare several, list the com
 /// The mistakes of settings that Python gave as a dictionary, each with its key.
 pub(crate) fn spec_mistakes(errors: &[lab::SpecError]) -> Vec<String> {
     let sweep = |error: &lab::SpecError| if error.message.contains("invalid type: list") { SWEEP } else { "" };
-    errors.iter().map(|error| error.with_key() + sweep(error)).collect()
+    errors.iter().map(|error| error.message_with_key() + sweep(error)).collect()
 }
 
 /// Puts partial results on an exception, as its attribute `_partial`.

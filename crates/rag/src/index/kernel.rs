@@ -101,12 +101,12 @@ impl Kernel {
     /// Raises `best[i]` to the largest product of the vector of the question's
     /// token `i` with any row, times that row's scale.
     ///
-    /// `words` holds these vectors, each of `columns` values between -[`WORD_LIMIT`]
-    /// and [`WORD_LIMIT`]; `rows` holds whole rows, each a little-endian `f32`
-    /// scale and `columns` signed bytes. At most [`WORD_COLUMNS`] columns: the
+    /// `words` holds these vectors, each of `columns` values between -[`TOKEN_LIMIT`]
+    /// and [`TOKEN_LIMIT`]; `rows` holds whole rows, each a little-endian `f32`
+    /// scale and `columns` signed bytes. At most [`TOKEN_COLUMNS`] columns: the
     /// products are added as integers, so the result has the same bits on
     /// every machine.
-    pub(super) fn best_of_words(self, words: &[i16], columns: usize, rows: &[u8], best: &mut [f32]) {
+    pub(super) fn best_of_tokens(self, words: &[i16], columns: usize, rows: &[u8], best: &mut [f32]) {
         match self {
             // SAFETY: these two variants come only from `available`, which saw
             // AVX2 for both.
@@ -117,11 +117,11 @@ impl Kernel {
     }
 }
 
-/// The largest value in a question token's vector: with [`WORD_COLUMNS`] columns
+/// The largest value in a question token's vector: with [`TOKEN_COLUMNS`] columns
 /// and signed bytes, a sum of products still fits into an `i32`.
-pub(super) const WORD_LIMIT: i16 = 2047;
+pub(super) const TOKEN_LIMIT: i16 = 2047;
 /// The most columns of a row of signed bytes.
-pub(super) const WORD_COLUMNS: usize = 8192;
+pub(super) const TOKEN_COLUMNS: usize = 8192;
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
@@ -432,9 +432,9 @@ mod tests {
 
     #[test]
     fn the_best_product_of_each_word_is_the_same_for_every_kernel() {
-        for columns in [1, 16, 37, 384, WORD_COLUMNS] {
+        for columns in [1, 16, 37, 384, TOKEN_COLUMNS] {
             let words: Vec<i16> =
-                numbers(columns * 3, 5).iter().map(|x| (x * 2.0 * f32::from(WORD_LIMIT)) as i16).collect();
+                numbers(columns * 3, 5).iter().map(|x| (x * 2.0 * f32::from(TOKEN_LIMIT)) as i16).collect();
             let mut rows = Vec::new();
             for (row, values) in numbers(columns * 5, 6).chunks(columns).enumerate() {
                 rows.extend((0.25 * (row as f32 + 1.0)).to_le_bytes());
@@ -449,17 +449,17 @@ mod tests {
             let expected: Vec<f32> = words.chunks(columns).map(best).collect();
             for kernel in Kernel::available() {
                 let mut found = [f32::NEG_INFINITY; 3];
-                kernel.best_of_words(&words, columns, &rows, &mut found);
+                kernel.best_of_tokens(&words, columns, &rows, &mut found);
                 assert_eq!(found.as_slice(), expected, "{kernel:?}, {columns} columns");
             }
         }
         // The largest values that there may be do not overflow.
-        let words = vec![WORD_LIMIT; WORD_COLUMNS];
+        let words = vec![TOKEN_LIMIT; TOKEN_COLUMNS];
         let mut rows = 1.0f32.to_le_bytes().to_vec();
-        rows.resize(4 + WORD_COLUMNS, 127);
+        rows.resize(4 + TOKEN_COLUMNS, 127);
         let mut found = [f32::NEG_INFINITY];
-        Kernel::detect().best_of_words(&words, WORD_COLUMNS, &rows, &mut found);
-        assert_eq!(found, [WORD_COLUMNS as f32 * 127.0 * f32::from(WORD_LIMIT)]);
+        Kernel::detect().best_of_tokens(&words, TOKEN_COLUMNS, &rows, &mut found);
+        assert_eq!(found, [TOKEN_COLUMNS as f32 * 127.0 * f32::from(TOKEN_LIMIT)]);
     }
 
     #[test]

@@ -11,7 +11,7 @@
 
 use super::{
     header::{self, FileKind, HEADER_BYTES, IndexHeader, bad, number},
-    kernel::{WORD_COLUMNS, WORD_LIMIT},
+    kernel::{TOKEN_COLUMNS, TOKEN_LIMIT},
 };
 use crate::Error;
 use models::Matrix;
@@ -36,7 +36,7 @@ pub(super) fn read_header(bytes: &[u8], origin: &str) -> Result<IndexHeader, Err
     let of_chunks = chunks.checked_mul(CHUNK_BYTES as u64);
     let expected = of_vectors.zip(of_chunks).and_then(|(one, other)| one.checked_add(other));
     let found = (bytes.len() - HEADER_BYTES) as u64;
-    if expected != Some(found) || chunks > u64::from(u32::MAX) || dimensions as usize > WORD_COLUMNS {
+    if expected != Some(found) || chunks > u64::from(u32::MAX) || dimensions as usize > TOKEN_COLUMNS {
         let reason = format!(
             "{found} bytes are not {vectors} vectors of {dimensions} dimensions for {chunks} chunks: the file is cut \
              off or damaged"
@@ -195,9 +195,9 @@ impl TokenWriter {
 /// The dimensions of a file after a vector of `new` dimensions. `known` is 0 if
 /// the file had no vector before.
 fn check_dimensions(known: u32, new: usize, origin: &str) -> Result<u32, Error> {
-    let fits = u32::try_from(new).ok().filter(|new| *new as usize <= WORD_COLUMNS);
+    let fits = u32::try_from(new).ok().filter(|new| *new as usize <= TOKEN_COLUMNS);
     let new =
-        fits.ok_or_else(|| bad(origin, format!("vectors of {new} dimensions; at most {WORD_COLUMNS} can be kept")))?;
+        fits.ok_or_else(|| bad(origin, format!("vectors of {new} dimensions; at most {TOKEN_COLUMNS} can be kept")))?;
     if known != 0 && known != new {
         return Err(bad(origin, format!("vectors of {new} dimensions after vectors of {known}")));
     }
@@ -213,7 +213,7 @@ fn append_row(rows: &mut Vec<u8>, row: &[f32], origin: &str) -> Result<(), Error
 
 /// The vectors of a question's tokens, as they are compared with stored vectors.
 #[derive(Debug)]
-pub(super) struct QuestionWords {
+pub(super) struct QuestionTokens {
     pub(super) columns: usize,
     /// The vectors one after the other, each of `columns` values.
     pub(super) values: Vec<i16>,
@@ -221,12 +221,12 @@ pub(super) struct QuestionWords {
     pub(super) scales: Vec<f32>,
 }
 
-impl QuestionWords {
+impl QuestionTokens {
     pub(super) fn new(question: &Matrix) -> Result<Self, Error> {
         let origin = "token vectors of a question";
         let mut words = Self { columns: question.columns, values: Vec::new(), scales: Vec::new() };
         for row in question.iter() {
-            let scale = scale(row, f32::from(WORD_LIMIT), origin)?;
+            let scale = scale(row, f32::from(TOKEN_LIMIT), origin)?;
             words.values.extend(row.iter().map(|value| scaled(*value, scale) as i16));
             words.scales.push(scale);
         }

@@ -15,7 +15,7 @@ use super::{
     Index, MadeFrom,
     header::{HEADER_BYTES, IndexHeader, bad},
     kernel::{self, Kernel},
-    token_file::{self, QuestionWords, TokenBlock, checksum},
+    token_file::{self, QuestionTokens, TokenBlock, checksum},
 };
 use crate::Error;
 use memmap2::Mmap;
@@ -152,7 +152,7 @@ impl TokenIndex {
     /// If the question's vectors are of another length, there is no such
     /// entry, or an entry is damaged.
     pub fn best_scores(&self, question: &Matrix, lists: &[Vec<u32>]) -> Result<Vec<Option<f32>>, Error> {
-        let words = QuestionWords::new(question)?;
+        let words = QuestionTokens::new(question)?;
         if words.scales.is_empty() {
             return Ok(vec![None; lists.len()]);
         }
@@ -163,7 +163,7 @@ impl TokenIndex {
         lists.par_iter().map(best).collect()
     }
 
-    fn score(&self, words: &QuestionWords, entry: u32) -> Result<Option<f32>, Error> {
+    fn score(&self, words: &QuestionTokens, entry: u32) -> Result<Option<f32>, Error> {
         let entry = entry as usize;
         // Shards without chunks begin at the same entry as the next shard.
         let shard = self.shards.partition_point(|shard| shard.first <= entry).checked_sub(1);
@@ -186,7 +186,7 @@ impl TokenIndex {
         }
         let mut best = vec![f32::NEG_INFINITY; words.scales.len()];
         let rows = shard.rows(entry - shard.first, chunk)?;
-        self.kernel.best_of_words(&words.values, words.columns, rows, &mut best);
+        self.kernel.best_of_tokens(&words.values, words.columns, rows, &mut best);
         Ok(Some(best.iter().zip(&words.scales).map(|(best, scale)| best * scale).sum()))
     }
 }

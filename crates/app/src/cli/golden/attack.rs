@@ -92,7 +92,7 @@ pub async fn run(cx: &CommandContext, arguments: AttackArguments) -> Result<u8, 
     let session = environment::open(&file.experiment, cx.setup())?;
     let corpus = lab::load_corpus(&session).await?;
     note_unread_files(cx, &corpus);
-    let found = Documents::Corpus(&corpus).find_words(&attacked.canaries).await;
+    let found = Documents::Corpus(&corpus).find_words(&attacked.code_words).await;
     corpus.end().await;
     if let Some((word, path)) = found?.first() {
         return Err(CommandFailure::usage(format!(

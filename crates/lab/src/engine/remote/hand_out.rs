@@ -152,7 +152,7 @@ impl SharedDriver {
             task.deaths += deaths;
             if task.deaths >= MOST_DEATHS {
                 let _ = task.done.send(Err(Error::Remote(format!(
-                    "the workers that had it died {MOST_DEATHS} times, the last time because: {reason}"
+                    "the workers that ran this task died {MOST_DEATHS} times, the last time because: {reason}"
                 ))));
                 continue;
             }

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     operator::Operator,
     plan::{PlanInputs, trial},
-    prepare::Sources,
+    prepare::ModelsAndCorpus,
     spec::Experiment,
     task::fixture,
 };
@@ -122,7 +122,7 @@ impl Fixture {
             concurrent_runs: 0,
             run: "x-1".to_owned(),
             run_context,
-            sources: Sources::of_models(identities()),
+            sources: ModelsAndCorpus::of_models(identities()),
         };
         let fixture = Self { prepared, plan, outcome: PlanOutcome::default(), _folder: folder };
         for task in fixture.plan.tasks.iter().filter(|task| counts(task)) {

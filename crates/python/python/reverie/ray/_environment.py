@@ -35,7 +35,7 @@ class Secrets:
 
 def driver_environment(names: Iterable[str]) -> Secrets:
     """The driver's access to object stores, these variables, and its home."""
-    prefixes = tuple(_core.store_variables())
+    prefixes = tuple(_core.store_variable_prefixes())
     given = {name: value for name, value in os.environ.items() if name.startswith(prefixes)}
     given.update((name, os.environ[name]) for name in names if name in os.environ)
     return Secrets({**given, "REVERIE_HOME": _core.home()})

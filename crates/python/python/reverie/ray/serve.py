@@ -116,7 +116,7 @@ class _OtherParts:
         """Requests are passed on in the loop that runs now."""
         self._loop = asyncio.get_running_loop()
 
-    def call(self, number: int, part: str, streams: bool, request: bytes, replies: _core.Replies) -> None:
+    def call(self, number: int, part: str, streams: bool, request: bytes, replies: _core.ReplySink) -> None:
         """Begins a call, from any thread."""
         if self._loop is None:
             raise RuntimeError("this part has no event loop before its first request")
@@ -127,7 +127,7 @@ class _OtherParts:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._end, number)
 
-    def _begin(self, number: int, part: str, streams: bool, request: bytes, replies: _core.Replies) -> None:
+    def _begin(self, number: int, part: str, streams: bool, request: bytes, replies: _core.ReplySink) -> None:
         if replies.is_wanted():
             call = asyncio.ensure_future(self._ask(part, streams, request, replies))
             self._calls[number] = call
@@ -137,7 +137,7 @@ class _OtherParts:
         if call := self._calls.get(number):
             call.cancel()
 
-    async def _ask(self, part: str, streams: bool, request: bytes, replies: _core.Replies) -> None:
+    async def _ask(self, part: str, streams: bool, request: bytes, replies: _core.ReplySink) -> None:
         try:
             if part not in self._whole:
                 raise LookupError("the bundle has no component for this part")

@@ -284,7 +284,7 @@ async fn a_task_is_given_up_when_four_workers_died_with_it() {
         let expected: &[&str] = if death < 4 { &["load 0"] } else { &[] };
         assert_eq!(bench.waiting(Operator::Load), expected, "{death}");
     }
-    let reason = "the workers that had it died 4 times, the last time because: killed 4";
+    let reason = "the workers that ran this task died 4 times, the last time because: killed 4";
     assert_eq!(said(&mut reply), Some(Err(reason.to_owned())));
     let state = bench.driver.state();
     assert_eq!((state.repeated, state.deaths), (3, 4), "it was handed out again three times");
