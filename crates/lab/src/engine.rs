@@ -46,7 +46,7 @@ pub struct PlanOutcome {
     pub failed_functions: HashMap<TaskId, (TaskId, Failure)>,
     /// The tasks of `failed` that failed because the budget was reached.
     pub over_budget: HashSet<TaskId>,
-    /// Tasks that were handed out again because a worker died.
+    /// Tasks that were handed out again because a worker died or could not be reached.
     pub repeated: usize,
     /// Files that could not be read; the next run reads them.
     pub unread: Vec<Unread>,

@@ -147,8 +147,8 @@ impl Remote {
         Self { shared }
     }
 
-    /// Tasks that were handed out again because their worker died, and
-    /// workers that died.
+    /// Tasks that were handed out again because their worker died or could
+    /// not be reached, and workers that died.
     pub(crate) fn losses(&self) -> (usize, usize) {
         let state = self.shared.state();
         (state.repeated, state.deaths)

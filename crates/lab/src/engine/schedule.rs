@@ -338,8 +338,8 @@ async fn gone(store: &ArtifactStore) -> store::Error {
     }
 }
 
-/// The tasks that must run, and the stored tasks whose outputs they need. The
-/// inputs of a stored task are not looked at.
+/// The tasks that must run, and the stored tasks whose outputs they or the
+/// results need. The inputs of a stored task are not looked at.
 pub(crate) fn tasks_to_run(plan: &Plan, stored: &[bool], damaged: &[TaskId]) -> (Vec<TaskId>, Vec<TaskId>) {
     let mut seen = vec![false; plan.tasks.len()];
     let (mut to_run, mut reused) = (Vec::new(), Vec::new());

@@ -54,7 +54,7 @@ pub struct OperatorPlan {
     pub unique: usize,
     /// Different tasks that are already in the store.
     pub stored: usize,
-    /// What the unique tasks are, for operators with few kinds.
+    /// The labels of the unique tasks, each once, in alphabetical order.
     pub detail: Vec<String>,
 }
 

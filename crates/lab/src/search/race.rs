@@ -18,7 +18,7 @@
 //!   geometrically towards `finalists`, who are asked everything; calls that an
 //!   elimination saves keep more of the others in the race.
 //!
-//! ModelsAndCorpus: O. Maron, A. Moore, "The Racing Algorithm", Artificial Intelligence
+//! Source: O. Maron, A. Moore, "The Racing Algorithm", Artificial Intelligence
 //! Review 11 (1997); I. Waudby-Smith, A. Ramdas, JRSS B 86 (2024), for the
 //! test; Z. Karnin, T. Koren, O. Somekh, "Almost Optimal Exploration in
 //! Multi-Armed Bandits", ICML 2013, for the allocation.

@@ -12,7 +12,7 @@ use toml::de::DeTable;
 /// What executes the plan: Ray where it is named, else this machine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct EngineSpec {
-    /// The engine of one machine; its settings hold for each Ray worker too.
+    /// The engine of one machine; its settings, except `cores`, hold for each Ray worker too.
     pub local: LocalEngineSpec,
     /// The engine of a Ray cluster.
     pub ray: Option<RayEngineSpec>,

@@ -19,7 +19,7 @@ pub(super) const KEYS: &[&str] = &["metrics", "judge", "embedder", "answered", "
 pub(super) struct EvaluateContext<'a> {
     /// Whether there are answers to score.
     pub(super) generator: bool,
-    /// The folder that relative paths of prompts start from.
+    /// The folder that relative paths of the metrics' files start from.
     pub(super) base: &'a Path,
 }
 

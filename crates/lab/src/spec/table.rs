@@ -49,8 +49,8 @@ pub(super) fn optional<'a, T: DeserializeOwned>(
     table.get(key).and_then(|value| reader.read(value, key))
 }
 
-/// A list of a section, such as an axis, or one value. Strings name components with default
-/// settings. `consequence` says what an empty list would lead to.
+/// A list of a section, such as an axis, or one value. If `component`, a string names a component
+/// with default settings. `consequence` says what an empty list would lead to.
 pub(super) fn read_list<'a, T: DeserializeOwned>(
     reader: &mut ExperimentReader<'a>,
     (section, table): (&str, &DeTable<'a>),

@@ -6,7 +6,7 @@ use super::SpecError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpecTextError {
-    /// The tables are not JSON.
+    /// The text is not a JSON object.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
     /// The text is not TOML.

@@ -54,7 +54,7 @@ impl DoWork for ApplyStageWork {
                             made.remarks = [found.remarks, made.remarks].concat();
                             Ok(made)
                         }
-                        // A retry may help; the error ends the task only if every question failed.
+                        // The next run may succeed; the error ends the task only if every question failed.
                         Err(rag::Error::Model(error)) if !error.ends_work() => {
                             Err((left_as_found(before, stage.name(), &error), error))
                         }
