@@ -108,7 +108,8 @@ pub struct BoardRow {
     pub tied: bool,
     /// Whether no other trial beats it on quality, cost and latency together.
     pub front: bool,
-    /// The probability that a trial as good as the best one falls behind as far as this one did.
+    /// The probability that a trial as good as the best one falls behind as far as this one did; for
+    /// a tied trial, see [`TrialResult::p_value`].
     pub p_value: Option<f64>,
     /// The mean difference from the trial that leads, in standard deviations.
     pub effect_size: Option<f64>,

@@ -40,7 +40,7 @@ pub(crate) fn run_context(
     ))
 }
 
-/// Claims the artifacts of a plan, then executes it.
+/// Claims the artifacts of a plan, then executes it, and again while failed tasks lack inputs.
 pub(crate) async fn execute(
     session: &Session,
     claimed: &mut ClaimedArtifacts,
@@ -95,7 +95,7 @@ impl<'a> Healing<'a> {
         Self { session, run_context, plan, left: HEALINGS, executed: 0 }
     }
 
-    /// Executes the plan once.
+    /// Executes the plan, unless it was executed [`HEALINGS`] times already.
     pub(crate) async fn execute(&mut self, claimed: &mut ClaimedArtifacts) -> Result<PlanOutcome, Error> {
         if self.left == 0 {
             return Err(Error::table(format_args!(

@@ -117,13 +117,13 @@ pub(crate) fn artifact(key: &Key, format: Format) -> String {
     format!("{ARTIFACTS}/{}/{hex}.{}", &hex[..2], format.ending())
 }
 
-/// `usage/ab/<key>.json`: what the model calls of a task used. Its name is that
+/// `usage/ab/<key>.<format>.json`: what the model calls of a task used. Its name is that
 /// of the task's output, so that a partial output has usage of its own.
 pub(crate) fn usage(artifact: &str) -> String {
     of_output(USAGE, artifact)
 }
 
-/// `latency/ab/<key>.json`: the latency of the retrieval that made this output
+/// `latency/ab/<key>.<format>.json`: the latency of the retrieval that made this output
 /// of a task.
 pub(crate) fn latency(artifact: &str) -> String {
     of_output(LATENCY, artifact)
@@ -199,7 +199,7 @@ impl VectorPart {
 }
 
 /// `partial/tokens/<task>/<first>.tokens`: the token vectors of some of a
-/// task's texts, from the first on.
+/// task's texts, from the text with the number `first` on.
 pub(crate) fn token_part(task: &Key, first: usize) -> String {
     format!("{PARTIAL}/{TOKENS}/{}/{first:08}.{}", task.hex(), Format::Index(IndexKind::Tokens).ending())
 }

@@ -213,7 +213,7 @@ impl Scoring {
         configs.iter().for_each(|config| progress.start(operator(config)));
         let mut scored = self.compute_all().await;
         let open: Vec<usize> = (0..scored.len()).filter(|at| scored[*at].is_none()).collect();
-        // A row's metrics run side by side: a judge that keeps prompts reads their common texts once.
+        // A row's metrics run side by side: a judge with a prompt cache reads their common texts once.
         let calls = open.iter().map(|at| self.ask(*at));
         let asked: Vec<Scored> = stream::iter(calls).buffered(self.width()?).collect().await;
         for (at, asked) in open.iter().zip(asked) {

@@ -18,7 +18,7 @@ pub struct NoAnswer {
 }
 
 impl NoAnswer {
-    /// The reason why a question has no score that needs the answer.
+    /// Why the scores that need the answer are missing.
     pub fn missing(&self) -> eval::Missing {
         match &self.function {
             Some(failure) => eval::Missing::FunctionError(failure.clone()),

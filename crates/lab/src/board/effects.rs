@@ -1,5 +1,5 @@
 //! What each axis changes: the difference that one value makes in place of
-//! another, paired over everything else that was equal.
+//! another, all else being equal.
 //!
 //! Two values of an axis are compared over the pairs of trials that differ on
 //! this axis only; an embedder that one of the two trials does not use counts as

@@ -31,7 +31,7 @@ use std::{
 
 /// The most questions that are searched again.
 const QUESTIONS: usize = 30;
-/// After this time no further question is searched again, if there are enough.
+/// After this time no further question is searched again, once [`FEWEST`] are measured.
 const SECONDS: f64 = 1.0;
 /// The same for all retrievals of a run together: many retrievals have less time each.
 const SECONDS_IN_ALL: f64 = 10.0;

@@ -37,7 +37,7 @@ pub(crate) enum PartRequest {
     Excerpt { document: String, span: Span },
     /// The chunk of a document that holds a byte, if there is one.
     ChunkAt { document: String, byte: usize },
-    /// Texts in the order of the trial's reranker.
+    /// The positions of the texts in the order of the trial's reranker, with scores.
     Order { question: String, texts: Vec<String> },
     /// What is found for a question: [`rag::pipeline::Retrieval`].
     Retrieve { question: String, history: Vec<Message>, filter: Option<Filter>, at_most: usize },

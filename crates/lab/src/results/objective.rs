@@ -93,9 +93,9 @@ pub(super) fn question_scores(
 /// metrics, each multiplied with its weight (1 if none is given). None where a
 /// metric with a weight above 0 has no score, for whatever reason: a metric that
 /// does not apply to one trial's answer is no reason to call that trial worse or
-/// better than another. If a metric's weight is (all questions) / (questions
-/// that the metric is asked of) at these questions and 0 at the others, the mean
-/// of the contributions is the objective. `score` gives the score of a metric by
+/// better than another. The mean of the contributions is the objective if each
+/// metric has the weight (all questions) / (its questions) at the questions that
+/// it is asked of, and 0 at the others. `score` gives the score of a metric by
 /// its place.
 pub(crate) fn contribution(
     metrics: &[MetricResult],

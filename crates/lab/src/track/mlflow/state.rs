@@ -16,7 +16,7 @@ const METRICS_AT_ONCE: usize = 800;
 pub(super) struct ServerState {
     /// The id of the experiment.
     pub(super) experiment: String,
-    /// The run for the whole.
+    /// The run for the whole experiment.
     pub(super) parent: Option<ServerRun>,
     /// Runs for trials, by the trial's id.
     pub(super) trials: BTreeMap<String, Option<ServerRun>>,
