@@ -131,8 +131,8 @@ impl Client {
         Self { inner, budget: Budget::default(), lessor: None, listener: None, ..self.clone() }
     }
 
-    /// This client, with limits that it shares with other processes. Handles
-    /// that were made before keep limits of their own.
+    /// This client, with limits that it shares with other processes. Models for
+    /// which a handle was made before keep limits of this process alone.
     #[must_use]
     pub fn with_lessor(self, lessor: Arc<dyn Lessor>) -> Self {
         Self { lessor: Some(lessor), ..self }
@@ -223,7 +223,7 @@ impl Client {
             .field("account", account);
         let key = match &limits {
             Limits::Learned { .. } => key.finish(),
-            // A model of this process is limited by the number of its threads.
+            // Models of this process that take different numbers of calls do not share a limit.
             Limits::Fixed(concurrency) => key.field("concurrency", concurrency).finish(),
         };
         let mut limiters = locked(&self.inner.limiters);

@@ -39,7 +39,7 @@ macro_rules! every_provider {
             pub enum EmbeddingConfig builds EmbeddingModel {
                 /// An ONNX model in this process.
                 Local => embedding_local in local,
-                /// Vectors by table, for tests that need speed.
+                /// Means of token vectors from a table, for tests that need speed.
                 Static => embedding_static in local,
                 /// An endpoint that speaks OpenAI's protocol.
                 Openai => embedding_openai in remote,

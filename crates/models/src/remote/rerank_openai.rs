@@ -39,7 +39,7 @@ endpoint_settings! {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RerankShape {
-    /// `documents`, which the answer leaves out; also vLLM's.
+    /// `documents`, which the answer does not repeat; also vLLM's.
     #[default]
     Jina,
     /// `documents`; version 2 of Cohere's API.

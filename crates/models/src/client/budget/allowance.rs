@@ -11,8 +11,8 @@
 //!
 //! A process that no longer reports may have spent its whole allowance, so all
 //! of it counts as spent. An authority that was restarted knows only what
-//! living processes report, which they do every few seconds; until then, its
-//! caller must pass it requests without a wanted amount.
+//! living processes report, which they do every few seconds; until all had
+//! time to report, its caller must pass it requests without a wanted amount.
 
 use super::{BudgetAdmission, BudgetInner, BudgetState, Obstacle, obstacle};
 use crate::{

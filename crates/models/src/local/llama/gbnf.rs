@@ -3,7 +3,7 @@
 //!
 //! llama.cpp has this conversion too, in its library `common`. That library
 //! holds everything that llama.cpp's programs share, and takes as long to
-//! compile as the rest of llama.cpp; only its conversion was used.
+//! compile as the rest of llama.cpp: too long for this conversion alone.
 //!
 //! Sources: RFC 8259 for the texts, RFC 3339 for dates and times, JSON Schema
 //! 2020-12 for the keywords, `grammars/README.md` of llama.cpp for GBNF.
@@ -11,9 +11,9 @@
 use serde_json::{Map, Value};
 use std::{collections::BTreeMap, fmt::Write};
 
-/// Rules that every grammar may refer to. Between two tokens at most one space
-/// or line end with an indentation may stand, so that no model writes white
-/// space for ever.
+/// Rules that every grammar may refer to. Between two tokens at most one space,
+/// or one or two line ends with an indentation, may stand, so that no model
+/// writes white space for ever.
 const COMMON: &str = r#"space ::= | " " | "\n"{1,2} [ \t]{0,20}
 char ::= [^"\\\x7F\x00-\x1F] | [\\] (["\\bfnrt] | "u" [0-9a-fA-F]{4})
 string ::= "\"" char* "\"" space

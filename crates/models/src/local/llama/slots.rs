@@ -45,8 +45,8 @@ impl PromptSlots {
         let lost = self.slots[source].tokens.len() - reuse;
         let oldest = (0..self.slots.len()).filter(|&slot| slot != source).min_by_key(|&slot| self.slots[slot].used);
         match oldest {
-            // The rest of the source is worth keeping only if another slot,
-            // used longer ago, can make room.
+            // The rest of the source is kept too, if there is another slot
+            // to copy to: the one used longest ago.
             Some(slot) if reuse > NEGLIGIBLE && lost > NEGLIGIBLE => SlotChoice::Copy { slot, source, reuse },
             Some(slot) if reuse <= NEGLIGIBLE && self.slots[slot].used < self.slots[source].used => {
                 SlotChoice::Continue { slot, reuse: shared(slot) }

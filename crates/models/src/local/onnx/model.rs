@@ -9,7 +9,7 @@ use crate::{CpuBudget, Error, Identity, local::on_one_core, provider::ModelConte
 use futures::{StreamExt, TryStreamExt, stream};
 use std::{error::Error as StdError, sync::Arc};
 
-/// Padded tokens of a batch. On a CPU, larger batches are no faster.
+/// Tokens of a batch, padding included. On a CPU, larger batches are no faster.
 const BATCH_TOKENS: usize = 512;
 
 /// A model with its tokenizer, as the components that use it share it.

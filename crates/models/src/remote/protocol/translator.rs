@@ -7,7 +7,7 @@
 //! returns is classified like any other.
 //!
 //! `genai` shows only the headers of refusals, so limits that a provider
-//! announces in every answer are seen only when the first call is refused. If a
+//! announces in every answer are not seen until a call is refused. If a
 //! model's name ends in `-low`, `-high` or another effort, `genai` reads that
 //! as a request for this effort.
 
