@@ -62,7 +62,7 @@ pub enum FactualMode {
     FBeta,
 }
 
-/// How much of something there is.
+/// A level of atomicity or of coverage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "Level")]

@@ -1,8 +1,8 @@
 //! Token IoU: how well the retrieved text and the golden evidence are the same text.
 //!
-//! When to use it: to choose a chunker. Chunks that are too large score less for what
-//! they hold beside the evidence, chunks that are too small for the evidence
-//! that they miss. It needs no model.
+//! When to use it: to choose a chunker. Too large chunks score less because they hold
+//! text beside the evidence, too small chunks because they miss evidence. It needs no
+//! model.
 //!
 //! Intersection over union: evidence text that was retrieved / text that is
 //! evidence or was retrieved. Every place counts once, in the numerator and in

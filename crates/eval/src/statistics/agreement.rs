@@ -1,8 +1,8 @@
 //! How well a judge agrees with people, class by class.
 //!
 //! When to use it: when people have labelled some of the judged cases. Cohen's kappa
-//! is the agreement beyond chance, for two raters with the same class frequencies: 1
-//! is perfect, 0 is chance. A judge that always says yes has kappa 0, however often
+//! is the agreement beyond that of random labels with each rater's class frequencies:
+//! 1 is perfect, 0 is chance. A judge that always says yes has kappa 0, however often
 //! yes is right.
 //!
 //! Source: J. Cohen, "A Coefficient of Agreement for Nominal Scales",

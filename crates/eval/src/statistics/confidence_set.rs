@@ -57,7 +57,7 @@ pub type Scores = Vec<Vec<Option<f64>>>;
 /// The most groups; the last one holds all remaining trials.
 const MOST_GROUPS: usize = 8;
 
-/// Larger numbers of questions are not reported.
+/// Larger total numbers of questions are not reported.
 pub const MOST_QUESTIONS: usize = 10_000;
 
 /// Permutations for one step of the elimination.
@@ -80,7 +80,8 @@ pub struct Standing {
     pub p_value: Option<f64>,
     /// For a trial of group 1: the number of further questions, each with scores of
     /// two trials or more, that would exclude it, if differences and their spread stay
-    /// the same. `None` if it exceeds [`MOST_QUESTIONS`], and for the leading trial.
+    /// the same. `None` if the total, with the present questions, exceeds
+    /// [`MOST_QUESTIONS`], and for the leading trial.
     pub more_questions: Option<usize>,
 }
 

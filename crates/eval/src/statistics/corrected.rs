@@ -9,7 +9,7 @@
 //!
 //! mean = λ · mean(judge, all others) + mean(people − λ · judge, labelled),
 //! where λ = cov(people, judge) / ((1 + n/N) · var(judge)), within [0, 1],
-//! gives the narrowest interval.
+//! gives the narrowest interval, for n labelled and N other cases.
 //!
 //! Sources: A. N. Angelopoulos et al., "Prediction-powered inference", Science
 //! 382 (2023); A. N. Angelopoulos, J. C. Duchi, T. Zrnic, "PPI++: Efficient

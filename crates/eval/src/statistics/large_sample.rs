@@ -43,7 +43,7 @@ pub(super) fn interval(
         return None;
     }
     let acceleration = cubes / (6.0 * error.powi(3));
-    // The bias of a mean of means is 0, so that only the curvature is left.
+    // Without the term for the bias of the statistic, which is 0 for a mean of means.
     let bias = acceleration + curvature;
     let reach = reach(items)?;
     let end = |z: f64| {

@@ -32,7 +32,7 @@ pub fn betting_evidence(differences: &[f64], total: usize, width: f64) -> f64 {
     for (i, difference) in differences.iter().enumerate() {
         let x = (0.5 + difference / (2.0 * width)).clamp(0.0, 1.0);
         let seen = i as f64;
-        // The largest mean of the rest if the mean of the whole is one half.
+        // The mean of the rest if the mean of the whole is one half, the most allowed.
         let expected = (total / 2.0 - sum) / (total - seen);
         if expected <= 0.0 && x > 0.0 {
             // Even with zeros from here on, the mean is above one half.

@@ -129,7 +129,7 @@ formats! {
 }
 
 impl DatasetFormat {
-    /// The format of a file name, by its extension.
+    /// The format in which a file of this name is written, by its extension.
     pub fn of_name(name: &str) -> Option<Self> {
         let (_, extension) = name.rsplit_once('.')?;
         let extension = extension.to_ascii_lowercase();
