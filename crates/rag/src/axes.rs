@@ -24,7 +24,7 @@ pub trait Field: Sized {
     /// The value, if there is one.
     fn chosen(&self) -> Option<&Self::Value>;
 
-    /// The value of a pipeline without retrieval; none if it keeps its own.
+    /// The value that a pipeline without retrieval gets; none if it keeps the one that it has.
     fn unused() -> Option<Self>;
 }
 

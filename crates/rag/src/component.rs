@@ -419,8 +419,8 @@ macro_rules! limited_by {
 pub(crate) use limited_by;
 
 /// Declares the components of one stage: the registry of [`store::registry!`],
-/// and [`Component`] and [`Choice`] for its enum. `each Trait` names a trait over
-/// [`Component`], or `Component` itself, that every `Config` of the stage implements.
+/// and [`Component`] and [`Choice`] for its enum. `each Trait` names
+/// [`Component`] or a subtrait of it, which every `Config` of the stage implements.
 macro_rules! components {
     (
         $(#[$meta:meta])*

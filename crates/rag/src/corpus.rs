@@ -50,7 +50,7 @@ impl<'a> Corpus<'a> {
         Err(Error::Config { component, reason })
     }
 
-    /// The position in the indexes of a row of the table, if it is searchable.
+    /// The entry of the indexes for a row of the table; none if its chunk is not searchable.
     pub fn entry(&self, row: u32) -> Option<u32> {
         self.table.searchable().binary_search(&row).ok().map(|entry| entry as u32)
     }

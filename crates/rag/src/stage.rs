@@ -95,7 +95,7 @@ pub trait AxisValue:
         None
     }
 
-    /// The value of a pipeline without retrieval; none if it keeps its own.
+    /// The value that a pipeline without retrieval gets; none if it keeps the one that it has.
     fn unused() -> Option<Self> {
         Self::unlisted()
     }

@@ -2,7 +2,7 @@
 //! that they are part of when enough of them are found.
 //!
 //! For long texts where an answer may need a sentence or a whole section: the
-//! found leaves decide which. Every level is cut like `sentence`; only the
+//! small chunks that are found decide which. Every level is cut like `sentence`; only the
 //! smallest chunks are searchable.
 //! Source: LlamaIndex 0.14 `HierarchicalNodeParser` and `AutoMergingRetriever`,
 //! and how they work: gaps are filled only between hits that stand next to each

@@ -30,7 +30,7 @@ const REMEMBERED: usize = 1 << 13;
 const NONE: u32 = u32::MAX;
 
 thread_local! {
-    /// Keys and counts of words that had to be merged; the newest wins a place.
+    /// Keys and counts of words that had to be merged; a new word replaces the one in its slot.
     static SEEN: RefCell<Vec<(u128, u32)>> = const { RefCell::new(Vec::new()) };
 }
 

@@ -84,7 +84,7 @@ struct CoarseQuery {
 
 impl Coarse {
     /// Whether this processor reads the copy faster than the exact rows:
-    /// without products of bytes unpacking costs more than it saves.
+    /// without instructions for products of bytes, unpacking costs more than it saves.
     pub(super) fn is_fast_here() -> bool {
         DotProduct::available()[0] != DotProduct::Plain
     }

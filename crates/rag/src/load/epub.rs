@@ -62,7 +62,7 @@ fn by_part(entries: &[Entry]) -> HashMap<&str, Vec<&Entry>> {
 struct Book {
     text: String,
     headings: Vec<Heading>,
-    /// The level of the last line of the table of contents.
+    /// The level of the last line of the table of contents so far.
     depth: u32,
     has_page_list: bool,
     /// Where pages begin, and their numbers; none for a page whose mark is no number.

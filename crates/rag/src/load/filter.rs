@@ -1,4 +1,4 @@
-//! `load::filter`: which files of a place belong to the corpus.
+//! `load::filter`: which of the files at a corpus' address belong to the corpus.
 
 use super::sniff;
 use glob::{MatchOptions, Pattern};

@@ -10,7 +10,7 @@ import sys
 
 
 def end_with(parent):
-    """Lets no process from here outlive the program, whatever ends that."""
+    """Makes this process, and all that it starts, end with the program, however that ends."""
     try:
         # A group of its own: Ctrl-C is for the program, which decides.
         os.setpgid(0, 0)

@@ -82,7 +82,7 @@ impl QueryWriter for Hyde {
                 Err(no_reply) => missing.push(no_reply),
             }
         }
-        // The end of the run comes first, then failures that a retry may fix; of equals the first.
+        // An error that ends the run is the worst, then one that a retry may fix; of equals the first.
         let severity = |no_reply: &&NoReply| match no_reply {
             NoReply::Failed(error) => 1 + u8::from(error.ends_work()),
             NoReply::Unusable(_) => 0,

@@ -34,7 +34,7 @@ const KEPT_FREE: usize = 64;
 const TOKENS_PER_NUMBER: u32 = 4;
 /// What the model writes for one passage, for estimates.
 const REPLY_TOKENS: u64 = 20;
-/// Tokens of a sentence for each token of its number, for estimates.
+/// The sentences' tokens for each token of the numbers before them, for estimates.
 const TOKENS_PER_SENTENCE: u64 = 8;
 
 settings! {

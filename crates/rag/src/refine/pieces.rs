@@ -30,7 +30,7 @@ impl<'a> Piece<'a> {
     /// A part of it, by bytes of its text.
     pub(super) fn part(self, from: usize, to: usize) -> Self {
         let text = self.text.get(from..to).unwrap_or_default();
-        // The place of a part is unknown if a function of the user's own changed the text.
+        // The place of a part is unknown if the text is not the document's: a Python program may change chunks.
         let is_exact = self.text.len() == self.span.len();
         let span = if is_exact { Span { start: self.span.start + from, end: self.span.start + to } } else { self.span };
         Self { span, text }

@@ -37,7 +37,8 @@ impl AxisValue for RetrieverConfig {
 /// Finds chunks for queries. Deterministic: equal scores are ordered by row.
 ///
 /// A retriever that asks no model computes without waiting. It is called on a
-/// thread that may block, but over a small corpus only if it runs a user's function.
+/// thread that may block; a small corpus is searched on the caller's own thread
+/// instead, unless the retriever runs a user's function.
 #[async_trait]
 pub trait Retriever: Send + Sync {
     /// For each query at most `top_k` hits, best first.
