@@ -65,7 +65,7 @@ pub use types::{Answer, Chunk, Heading, Hit, Metadata, Page, Passage, Span};
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Settings that cannot work together.
+    /// Settings that cannot work, alone or together.
     #[error("{component}: {reason}")]
     Config {
         /// The component, such as `chunker sentence`.

@@ -226,7 +226,7 @@ impl Pipeline {
     }
 
     /// The passages that these searches find for one question, joined. `vectors`
-    /// has a row for each search if a stage compares vectors.
+    /// has a row for each search if the retriever compares vectors.
     ///
     /// # Errors
     /// If an index is missing, or the chunks are in another process.

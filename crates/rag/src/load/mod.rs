@@ -231,8 +231,8 @@ pub struct Document {
     /// The extracted text. Markdown, HTML, EPUB and DOCX keep their headings
     /// as Markdown (`# …`).
     pub text: String,
-    /// In order, without overlap. Formats without pages have none, and neither
-    /// has text before the first page mark.
+    /// In order, without overlap; empty for formats without pages. Text before the
+    /// first page mark is on no page.
     pub pages: Vec<Page>,
     /// The parts of the document, in order of their beginnings.
     pub headings: Vec<Heading>,

@@ -94,8 +94,8 @@ impl InterpreterProcess {
 
 pub(super) enum CallOutcome {
     Reply(Map<String, Value>),
-    /// The process did not answer in time. It was ended, unless it works on
-    /// other calls and has cancelled this one.
+    /// The process did not answer in time. It was ended, unless it could cancel
+    /// this call alone.
     TimedOut,
     /// The process ended, or sent something that is no reply.
     Ended(ProcessEnd),
