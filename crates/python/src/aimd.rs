@@ -5,8 +5,8 @@
 //! The rules are those of the `ConcurrencyController` of
 //! `phoenix.evals.executors` (3.9), with one exception. Phoenix bounds only the number
 //! of calls, not the target: after ten good windows at a maximum of 4 the target is 14,
-//! so that two bad windows change nothing, and after a long outage the first good windows
-//! raise nothing. Here the target itself stays between 1 and the maximum.
+//! so that the next bad window changes nothing, and after a long outage the first good
+//! window raises nothing. Here the target itself stays between 1 and the maximum.
 //!
 //! A window has no timer. It is judged when the first outcome after its end arrives,
 //! and only once, however long it was.

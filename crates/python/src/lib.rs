@@ -19,7 +19,7 @@ mod bindings;
 #[cfg(feature = "python")]
 #[pyo3::pymodule]
 mod _core {
-    /// Errors name commands of `reverie`, and user functions run in processes of this interpreter's program.
+    /// From now on errors name commands of `reverie`, and user functions run in processes of `sys.executable`.
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
         app::install_advice();

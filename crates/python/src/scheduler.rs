@@ -115,7 +115,8 @@ struct AttemptInFlight<P> {
 }
 
 /// The state of a run. `P` is an input, `E` an error; times are counted from
-/// any one moment. Its size grows with the concurrency, except for the records.
+/// any one moment. Its size grows with the concurrency, except for the records and
+/// for tasks that were refused.
 #[derive(Debug)]
 pub struct TaskScheduler<P, E> {
     rules: RunRules,

@@ -558,7 +558,7 @@ class ServedFunction:
     def withdraw(self) -> None:
         """No model is built for this address from now on."""
     def is_in_use(self) -> bool:
-        """Whether a model, of this run or of another one, may still ask it."""
+        """Whether a model, of this run or of another one, may still send calls to its address."""
 
 def register_function_place(source: str, file: str, shift: int) -> None:
     """Registers the file that a source is from, and how many lines precede it."""

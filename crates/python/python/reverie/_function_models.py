@@ -92,7 +92,7 @@ def limit_concurrency(model: Model, concurrency: int | None) -> Model:
 
 
 def as_models(judge: Model | Sequence[Model] | None) -> list[Model]:
-    """A list of judges, or one."""
+    """One judge, several or none, as a list."""
     if judge is None:
         return []
     return [judge] if isinstance(judge, str) or callable(judge) else list(judge)
@@ -164,7 +164,7 @@ class ServedModels:
             self._server = None
 
 
-# Functions without a source that can be read, which no other process can have.
+# Functions without a readable source, each with the random digest that it has in this process.
 _unknown: dict[int, tuple[Any, str]] = {}
 
 

@@ -66,7 +66,7 @@ class Notebook(Watcher):
             self._handle.update(page)
 
     def end(self, finished: bool) -> None:
-        # The last table was drawn a moment before the end.
+        # A line replaces the last table, whose numbers are from a moment before the end.
         if finished and self._handle is not None:
             from IPython.display import HTML
 

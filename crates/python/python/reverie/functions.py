@@ -362,8 +362,8 @@ def _name(function: Callable[..., Any]) -> str:
 
 
 def to_metrics(given: Any, concurrency: int | None = None, in_this_process: bool = False) -> list[Any]:
-    """A list of metrics, or one. Functions that are not decorated become metrics, with this many calls at once. With
-    `in_this_process`, callables that are not self-contained become metrics too, and are called here."""
+    """One metric or several, as a list. Functions that are not decorated become metrics, with this many calls at once.
+    With `in_this_process`, callables that are not self-contained become metrics too, and are called here."""
     items = list(given) if isinstance(given, (list, tuple)) else [given]
     names: set[str] = set()
 

@@ -91,8 +91,8 @@ def evaluate(
         store: The folder of the journal of paid calls. Default: `.reverie`, as in experiments.
         documents: The documents that places in `data` refer to: what `reverie.parse` gave or takes, or a data frame, an
             Arrow table or dictionaries with `path` and `text`. Places are checked in them, and evidence is found in
-            them. This holds for a file too. A place that is written as `span` counts bytes in a file, and characters in
-            other data.
+            them, also if `data` is a file. A place that is written as `span` counts bytes if `data` is a file, else
+            characters.
         attempts: How often a call of a model is tried at most when it fails, at least 1. Default: 8.
         deadline_seconds: How long this may take, in seconds. After that nothing is asked or tried again, and it ends
             with `Scores.partial`. Calls of models that are under way then are kept for the next time. Default: as long as

@@ -41,7 +41,8 @@ class Service:
         searches_at_once: How many searches, embeddings and rankings run at once, and how many more may wait.
         deadline: The longest time for an answer, in seconds.
         first_token: The longest time from when the passages are found to the answer's first word, in seconds.
-        open_to_all: Whether everybody may ask without a key, by whatever name they reach the server.
+        open_to_all: Whether everybody may ask without a key, also where there are `keys`, and whatever `Host` their
+            requests name.
         admin_without_key: Whether programs on this machine may read `/metrics` without a key.
 
     Raises:

@@ -10,7 +10,7 @@ use std::sync::{
 /// The process that used the package first; 0 before that.
 static FIRST: AtomicU32 = AtomicU32::new(0);
 
-/// User functions run in processes of this interpreter's program; what they print goes
+/// From now on user functions run in processes of `sys.executable`; what they print goes
 /// to `sys.stderr` here: in a notebook, below the cell.
 pub(crate) fn prepare(py: Python<'_>) -> PyResult<()> {
     // An interpreter that is embedded in another program has no executable.
@@ -76,7 +76,7 @@ impl PyServedFunction {
         self.served.withdraw();
     }
 
-    /// Whether a model, of this run or of another one, may still ask it.
+    /// Whether a model, of this run or of another one, may still send calls to its address.
     fn is_in_use(&self) -> bool {
         self.served.is_in_use()
     }

@@ -159,8 +159,8 @@ impl RayWorker {
         self.worker.look().map_err(|error| PyRuntimeError::new_err(lab::error_chain(&error)))
     }
 
-    /// Executes a unit; `done(reply, reason)` is called with the reply, or with `None` and the
-    /// reason.
+    /// Executes a unit of tasks; `done(reply, reason)` is called with the reply, or with
+    /// `None` and the reason.
     fn run(&self, unit: Vec<u8>, done: Py<PyAny>) -> PyResult<()> {
         let worker = self.worker.clone();
         runtime()?.spawn(async move {

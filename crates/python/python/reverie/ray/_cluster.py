@@ -21,7 +21,7 @@ from reverie.ray._environment import Secrets, driver_environment
 
 NAMESPACE = "reverie"
 LIMITS = "reverie-limits"
-# Units that one worker may hold at once; the engine keeps far below.
+# Units of tasks that one worker may hold at once; the engine sends far fewer.
 UNITS = 1000
 
 Done = Callable[[str, bytes], None]
