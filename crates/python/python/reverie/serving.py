@@ -35,7 +35,7 @@ class Service:
         keys: The path of a file that `reverie keys new` wrote. Without it, everybody who reaches the server may ask, and
             nobody may read `/metrics`.
         public_url: The address that people use, for links to sources. A server on this machine that passes requests on,
-            such as nginx, needs it, or `open_to_all`.
+            such as nginx, needs it, or `keys`, or `open_to_all`.
         answers_at_once: How many answers are written at once.
         queue: How many questions may wait; more are refused with 503.
         searches_at_once: How many searches, embeddings and rankings run at once, and how many more may wait.
