@@ -404,9 +404,9 @@ impl RunPipeline {
                 Ok(Pipeline::new(&trial.pipeline, corpus, &models)?)
             }
             Some((Part::Retriever, others)) => {
-                Ok(Pipeline::over_chunks(&trial.pipeline, Arc::new(others.clone()), &models)?)
+                Ok(Pipeline::with_remote_chunks(&trial.pipeline, Arc::new(others.clone()), &models)?)
             }
-            Some((_, others)) => Ok(Pipeline::over_retrieval(&trial.pipeline, Arc::new(others.clone()), &models)?),
+            Some((_, others)) => Ok(Pipeline::with_remote_retrieval(&trial.pipeline, Arc::new(others.clone()), &models)?),
         }
     }
 }

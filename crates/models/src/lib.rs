@@ -44,7 +44,7 @@ pub use model::{
 };
 pub use provider::EndpointAccess;
 pub use registry::{ChatConfig, EmbeddingConfig, ModelConfig, RerankConfig};
-pub use remote::{ServedFunction, is_unprotected};
+pub use remote::{ServedFunction, lacks_tls};
 
 use model::{CONTEXT_LENGTH, estimated_tokens, schema, visible};
 use std::sync::{Mutex, MutexGuard, PoisonError};

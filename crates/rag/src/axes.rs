@@ -401,7 +401,7 @@ pub(crate) mod tests {
         let config: chunk::ChunkerConfig =
             serde_json::from_value(json!({ "python": { "file": "a.py", "timeout_seconds": 9 } })).unwrap();
         assert!(config.value()["python"].get("timeout_seconds").is_some());
-        let keyed = config.keyed();
+        let keyed = config.settings_for_key();
         assert!(keyed["python"].get("timeout_seconds").is_none() && keyed["python"]["file"] == "a.py");
     }
 

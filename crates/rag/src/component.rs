@@ -214,10 +214,10 @@ pub trait Component: Send + Sync {
     }
 
     /// The names of settings that do not affect its output; they are not part of
-    /// keys. For a list of components, [`Choice::keyed`] leaves them out.
-    fn unkeyed(&self) -> &'static [&'static str] {
+    /// keys. For a list of components, [`Choice::settings_for_key`] leaves them out.
+    fn settings_outside_key(&self) -> &'static [&'static str] {
         match self.parts()[..] {
-            [part] => part.unkeyed(),
+            [part] => part.settings_outside_key(),
             _ => &[],
         }
     }
@@ -245,8 +245,8 @@ pub trait Choice: Component {
     fn value(&self) -> Value;
 
     /// Name and settings, without settings that do not affect the output.
-    fn keyed(&self) -> Value {
-        without_settings(self.value(), self.name(), self.unkeyed())
+    fn settings_for_key(&self) -> Value {
+        without_settings(self.value(), self.name(), self.settings_outside_key())
     }
 
     /// Checks the settings, as far as that is possible without models.

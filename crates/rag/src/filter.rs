@@ -81,7 +81,7 @@ enum ConditionError {
     EmptyList,
     #[error(transparent)]
     Tests(#[from] serde_json::Error),
-    #[error("no test; there are gt, ge, lt, le, ne, glob")]
+    #[error("the condition is empty; give one of gt, ge, lt, le, ne, glob")]
     NoTest,
     #[error("a test compares with a text, a number, true or false")]
     NotScalar,

@@ -131,7 +131,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// As [`Pipeline::new`].
-    pub fn over_chunks(
+    pub fn with_remote_chunks(
         config: &PipelineConfig,
         chunks: Arc<dyn RemoteChunks>,
         models: &dyn Models,
@@ -143,7 +143,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// As [`Pipeline::new`].
-    pub fn over_retrieval(
+    pub fn with_remote_retrieval(
         config: &PipelineConfig,
         retrieval: Arc<dyn RemoteRetrieval>,
         models: &dyn Models,

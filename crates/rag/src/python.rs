@@ -137,7 +137,7 @@ pub fn on_behalf_of_blocking<T>(caller: &Option<Arc<str>>, work: impl FnOnce() -
 }
 
 /// Settings of all user functions that do not affect their output.
-pub const UNKEYED: &[&str] = &["timeout_seconds", "concurrency"];
+pub const OUTSIDE_KEY: &[&str] = &["timeout_seconds", "concurrency"];
 
 /// What is wrong with the settings of a function, or with its definition.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

@@ -110,7 +110,7 @@ async fn ask_service(cx: &CommandContext, url: &str, question: &str) -> Result<u
     let route = reqwest::Url::parse_with_params(&route, [("query", question)]).map_err(|error| failed(&error))?;
     let mut request = client.get(route);
     if let Some(key) = environment::environment_variable("REVERIE_KEY") {
-        if ::models::is_unprotected(url) {
+        if ::models::lacks_tls(url) {
             cx.warn(format_args!(
                 "the key in REVERIE_KEY goes to {url} without TLS, where everybody on the way can read it"
             ));

@@ -314,7 +314,7 @@ fn traces(cx: &CommandContext, flag: Option<&str>) -> Result<Option<Traces>, Com
     let content = if settings.content { "; texts of questions, passages and answers are in them" } else { "" };
     let host = settings.endpoint.host_str().unwrap_or_default();
     cx.note(format_args!("traces go to {host}{content}"));
-    if !settings.headers.is_empty() && ::models::is_unprotected(settings.endpoint.as_str()) {
+    if !settings.headers.is_empty() && ::models::lacks_tls(settings.endpoint.as_str()) {
         cx.warn(format_args!(
             "the headers of traces, which may hold a key, go to {host} without TLS, where everybody on the way can read \
              them"

@@ -66,7 +66,7 @@ pub enum FactualMode {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "Level")]
-pub enum Granularity {
+pub enum ClaimLevel {
     /// Little.
     #[default]
     Low,
@@ -84,10 +84,10 @@ pub struct Config {
     pub beta: f64,
     /// How fine claims are: `low` keeps what a sentence says together, `high`
     /// makes a claim of every detail.
-    pub atomicity: Granularity,
+    pub atomicity: ClaimLevel,
     /// How much of a text becomes claims: `low` what it mainly says, `high`
     /// all of it.
-    pub coverage: Granularity,
+    pub coverage: ClaimLevel,
     /// The probability of yes from which on a verdict is yes; for models that
     /// offer token probabilities.
     pub threshold: f64,
@@ -97,7 +97,7 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        let (atomicity, coverage) = (Granularity::Low, Granularity::Low);
+        let (atomicity, coverage) = (ClaimLevel::Low, ClaimLevel::Low);
         Self { mode: FactualMode::FBeta, beta: 1.0, atomicity, coverage, threshold: 0.5, max_claims: 20 }
     }
 }
@@ -192,18 +192,18 @@ impl Judged<Config> {
 
     async fn claims(&self, question: &str, text: &str, transcript: &mut Transcript) -> Result<Vec<String>, Missing> {
         let atomicity = match self.config.atomicity {
-            Granularity::Low => {
+            ClaimLevel::Low => {
                 "Keep together what a sentence says: one claim for each sentence, unless it says two \
                            things that have nothing to do with each other."
             }
-            Granularity::High => {
+            ClaimLevel::High => {
                 "Make a claim of every detail: each name, number, property and relation in a claim of its \
                             own."
             }
         };
         let coverage = match self.config.coverage {
-            Granularity::Low => "Take what the text mainly says; leave out examples, side remarks and repetitions.",
-            Granularity::High => "Take all that the text says, examples and side remarks too.",
+            ClaimLevel::Low => "Take what the text mainly says; leave out examples, side remarks and repetitions.",
+            ClaimLevel::High => "Take all that the text says, examples and side remarks too.",
         };
         let prompt = format!(
             "{}\n\n{}\n\nWrite down the claims that the text, which answers the question, makes. {atomicity} \
@@ -299,7 +299,7 @@ mod tests {
             correctness(&Config { atomicity, coverage, ..Config::default() }, fake);
             seen.lock().unwrap()[0].messages[1].content.clone()
         };
-        let levels = [Granularity::Low, Granularity::High];
+        let levels = [ClaimLevel::Low, ClaimLevel::High];
         let prompts: std::collections::HashSet<String> =
             levels.iter().flat_map(|a| levels.iter().map(|c| prompt_of(*a, *c))).collect();
         assert_eq!(prompts.len(), 4);

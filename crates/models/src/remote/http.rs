@@ -8,7 +8,7 @@ mod stream;
 
 pub(super) use redact::Redactor;
 use settings::is_loopback;
-pub use settings::is_unprotected;
+pub use settings::lacks_tls;
 pub(super) use settings::{Conventions, DefaultEndpoint, EndpointSettings, MAX_RESPONSE, NO_QUERY, Probe};
 pub(super) use stream::{StreamEnd, without_refusal};
 

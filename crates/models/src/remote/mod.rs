@@ -17,7 +17,7 @@ mod remote_chat;
 
 pub use functions::ServedFunction;
 pub(crate) use functions::is_function;
-pub use http::is_unprotected;
+pub use http::lacks_tls;
 
 every_provider!(modules remote);
 

@@ -91,7 +91,7 @@ impl Component for Config {
         true
     }
 
-    fn unkeyed(&self) -> &'static [&'static str] {
+    fn settings_outside_key(&self) -> &'static [&'static str] {
         &["least_window"]
     }
 }

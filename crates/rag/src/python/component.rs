@@ -97,8 +97,8 @@ macro_rules! runs_function {
         fn runs_function(&self) -> bool {
             true
         }
-        fn unkeyed(&self) -> &'static [&'static str] {
-            $crate::python::UNKEYED
+        fn settings_outside_key(&self) -> &'static [&'static str] {
+            $crate::python::OUTSIDE_KEY
         }
         fn read_files(&mut self, read: ::store::registry::ReadSettingsFile<'_>) -> Result<(), $crate::FileError> {
             $crate::python::read_source(&self.file, &mut self.source, read)?;

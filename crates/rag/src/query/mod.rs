@@ -139,17 +139,17 @@ pub async fn vectors(embedder: &Embedder, queries: &[SearchQuery]) -> Result<Mat
     if passages.is_empty() {
         return Ok(texts);
     }
-    Ok(with_passages(texts, &embedder.embed(&passages, InputKind::Document).await?, queries))
+    Ok(with_hypothetical_passages(texts, &embedder.embed(&passages, InputKind::Document).await?, queries))
 }
 
 /// The passages of all searches, in order.
-pub fn passages(queries: &[SearchQuery]) -> Vec<String> {
+pub fn hypothetical_passages(queries: &[SearchQuery]) -> Vec<String> {
     queries.iter().flat_map(|query| query.passages.iter().cloned()).collect()
 }
 
 /// The mean of each search's vector and those of its passages, of length 1.
 /// `passages` has the vectors of [`passages`], in their order.
-pub fn with_passages(mut texts: Matrix, passages: &Matrix, queries: &[SearchQuery]) -> Matrix {
+pub fn with_hypothetical_passages(mut texts: Matrix, passages: &Matrix, queries: &[SearchQuery]) -> Matrix {
     let width = texts.columns;
     let mut next = 0..passages.rows();
     for (row, query) in texts.data.chunks_exact_mut(width.max(1)).zip(queries) {
@@ -328,7 +328,7 @@ mod tests {
             ..SearchQuery::from("q")
         };
         let queries = [with(&[]), with(&["a", "b"])];
-        let found = with_passages(matrix(&[1.0, 0.0, 1.0, 0.0]), &matrix(&[0.0, 1.0, 0.0, 1.0]), &queries);
+        let found = with_hypothetical_passages(matrix(&[1.0, 0.0, 1.0, 0.0]), &matrix(&[0.0, 1.0, 0.0, 1.0]), &queries);
         assert_eq!(found.row(0), [1.0, 0.0], "no passages");
         let length = 5.0f32.sqrt();
         let expected = [1.0 / length, 2.0 / length];

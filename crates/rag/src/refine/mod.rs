@@ -161,15 +161,15 @@ impl Choice for RefineConfig {
     fn name(&self) -> &str {
         &self.name
     }
-    /// The version of the list; the versions of the steps are part of [`Choice::keyed`].
+    /// The version of the list; the versions of the steps are part of [`Choice::settings_for_key`].
     fn version(&self) -> u32 {
         1
     }
     fn value(&self) -> Value {
         serde_json::to_value(self).unwrap_or_default()
     }
-    fn keyed(&self) -> Value {
-        self.steps().map(|step| json!({ "version": step.version(), "step": step.keyed() })).collect()
+    fn settings_for_key(&self) -> Value {
+        self.steps().map(|step| json!({ "version": step.version(), "step": step.settings_for_key() })).collect()
     }
     fn docs() -> Vec<(&'static str, String)> {
         <RefinerConfig as Choice>::docs()
@@ -289,7 +289,7 @@ pub(crate) mod tests {
 
     #[test]
     fn steps_that_do_nothing_are_no_part_of_keys() {
-        let keyed = |value| read(value).unwrap().keyed();
+        let keyed = |value| read(value).unwrap().settings_for_key();
         assert_eq!(keyed(json!(["none", "threshold", "none"])), keyed(json!("threshold")));
         assert_ne!(keyed(json!(["threshold", "threshold"])), keyed(json!("threshold")));
     }

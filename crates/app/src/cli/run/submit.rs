@@ -42,7 +42,7 @@ pub async fn run(
     let package = pack(experiment)?;
     let wheel = wheel(experiment, ray)?;
     let token = environment::environment_variable(&ray.token_env);
-    if token.is_some() && models::is_unprotected(&ray.address) {
+    if token.is_some() && models::lacks_tls(&ray.address) {
         cx.warn(format_args!(
             "the token in {} goes to {} without TLS, where everybody on the way can read it",
             ray.token_env, ray.address

@@ -190,7 +190,7 @@ impl KeyContext<'_> {
 }
 
 fn component(builder: KeyBuilder, component: &dyn Choice) -> KeyBuilder {
-    builder.field("version", &component.version()).field("config", &component.keyed())
+    builder.field("version", &component.version()).field("config", &component.settings_for_key())
 }
 
 /// The sizes that are known before a run.

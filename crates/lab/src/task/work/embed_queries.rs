@@ -9,7 +9,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use models::InputKind;
-use rag::query::{SearchQuery, passages, with_passages};
+use rag::query::{SearchQuery, hypothetical_passages, with_hypothetical_passages};
 
 #[async_trait]
 impl DoWork for EmbedQueriesWork {
@@ -24,10 +24,10 @@ impl DoWork for EmbedQueriesWork {
         let (task, kind, rows) = (cx.checkpoint_key(), InputKind::Query, |count| cx.report_rows(count));
         let made = checkpoint::embed(cx.run_context, task, &embedder, &texts, kind, |_| {}, rows).await?;
         let (resumed, has_parts) = (made.resumed, made.has_parts);
-        let passages = passages(&queries);
+        let passages = hypothetical_passages(&queries);
         let matrix = match passages.is_empty() {
             true => made.matrix,
-            false => with_passages(made.matrix, &embedder.embed(&passages, InputKind::Document).await?, &queries),
+            false => with_hypothetical_passages(made.matrix, &embedder.embed(&passages, InputKind::Document).await?, &queries),
         };
         Ok(TaskOutput { resumed, has_parts, ..TaskOutput::of(encode_vectors(&matrix)?, texts.len()) })
     }

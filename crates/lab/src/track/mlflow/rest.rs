@@ -53,7 +53,7 @@ impl Server {
 
     /// Warns if the password or the token crosses a network without TLS.
     pub(super) fn exposed_secret(&self) -> Option<String> {
-        let sent = !matches!(self.secret, Secret::None) && models::is_unprotected(&self.address);
+        let sent = !matches!(self.secret, Secret::None) && models::lacks_tls(&self.address);
         sent.then(|| {
             "its password or token is sent over http://, where everybody on the way can read it: use an https:// address"
                 .to_owned()

@@ -227,7 +227,7 @@ impl EndpointSettings<'_> {
             };
             headers.insert(header, self.header_value(name, &value)?);
         }
-        if !secrets.is_empty() && !self.plain_http && is_unprotected(&base) {
+        if !secrets.is_empty() && !self.plain_http && lacks_tls(&base) {
             return Err(self.refused(format_args!(
                 "a key would go to {base} without TLS, where everybody on the way can read it: use an https:// \
                  address, or set `plain_http = true` if the network between is your own"
@@ -324,7 +324,7 @@ impl EndpointSettings<'_> {
 }
 
 /// Whether what is sent to an address crosses a network without TLS.
-pub fn is_unprotected(address: &str) -> bool {
+pub fn lacks_tls(address: &str) -> bool {
     Url::parse(address).is_ok_and(|url| url.scheme() == "http") && !is_loopback(address)
 }
 
