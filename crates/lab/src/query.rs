@@ -406,7 +406,9 @@ impl RunPipeline {
             Some((Part::Retriever, others)) => {
                 Ok(Pipeline::with_remote_chunks(&trial.pipeline, Arc::new(others.clone()), &models)?)
             }
-            Some((_, others)) => Ok(Pipeline::with_remote_retrieval(&trial.pipeline, Arc::new(others.clone()), &models)?),
+            Some((_, others)) => {
+                Ok(Pipeline::with_remote_retrieval(&trial.pipeline, Arc::new(others.clone()), &models)?)
+            }
         }
     }
 }

@@ -111,8 +111,8 @@ impl RunProvenance {
         // A partial output has another name than its task's artifact, so names
         // come from the outcome. The outcome of a search has the task ids of
         // its last step's plan, not of this one.
-        let is_whole = session.experiment.search.is_exhaustive();
-        let made = |id: &TaskId| outcome.outputs.get(id).filter(|_| is_whole).cloned();
+        let is_exhaustive = session.experiment.search.is_exhaustive();
+        let made = |id: &TaskId| outcome.outputs.get(id).filter(|_| is_exhaustive).cloned();
         let mut artifacts = BTreeMap::new();
         let mut trials = Vec::new();
         for (trial, tasks) in prepared.trials.iter().zip(&plan.trials) {
@@ -129,8 +129,8 @@ impl RunProvenance {
         });
         // Runs are identified by their plan. If this plan has already run without overrides, it stays recorded as such.
         let before = Self::read(&session.workspace().run_folder(&prepared.run));
-        let was_whole = matches!(before, Ok(Some(kept)) if kept.overrides.is_empty());
-        let overrides = if was_whole { Vec::new() } else { session.experiment.overrides.clone() };
+        let was_without_overrides = matches!(before, Ok(Some(kept)) if kept.overrides.is_empty());
+        let overrides = if was_without_overrides { Vec::new() } else { session.experiment.overrides.clone() };
         Self {
             version: VERSION,
             formats: ArtifactFormats::current(),

@@ -297,7 +297,7 @@ mod tests {
         assert_eq!(serde_json::to_value(read(filter.clone()).unwrap()).unwrap(), filter);
         for (filter, expected) in [
             (json!({ "year": { "from": 1 } }), "year: unknown field `from`"),
-            (json!({ "year": {} }), "year: no test"),
+            (json!({ "year": {} }), "year: the condition is empty"),
             (json!({ "year": [] }), "year: the list is empty"),
             (json!({ "year": null }), "year: a condition is"),
             (json!({ "path": { "glob": "a[" } }), "path: glob"),

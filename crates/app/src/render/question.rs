@@ -74,7 +74,7 @@ fn format_searches(result: &QuestionResult) -> String {
         if let Some(filter) = &query.filter {
             let _ = write!(text, "\n     only where {}", whole(&filter.to_string()));
         }
-        for passage in &query.passages {
+        for passage in &query.hypothetical_passages {
             let _ = write!(text, "\n     with the vector of: {}", whole(passage));
         }
     }

@@ -19,8 +19,8 @@ pub enum SplitError {
     InvalidShare(f64),
     /// Every question has evidence in the same group of documents.
     #[error(
-        "all evidence is in one document, or in documents that share questions: split by document, the tune split or the \
-         test split would be empty"
+        "all evidence is in one document, or in documents that share questions: a split by document would leave \
+         the tune split or the test split empty"
     )]
     OneGroup,
     /// Evidence without a document: nothing says which questions share one.

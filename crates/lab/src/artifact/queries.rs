@@ -25,7 +25,7 @@ impl ArtifactTable for QueryRow {
             .u32("number", rows.iter().map(|row| row.number))
             .text("words", rows.iter().map(|row| row.query.words.as_str()))
             .text("text", rows.iter().map(|row| row.query.text.as_str()))
-            .json("passages", rows.iter().map(|row| &row.query.passages))
+            .json("passages", rows.iter().map(|row| &row.query.hypothetical_passages))
             .json("filter", rows.iter().map(|row| &row.query.filter))
             .optional_text("fallback", rows.iter().map(|row| row.fallback.as_deref()))
     }
@@ -41,7 +41,7 @@ impl ArtifactTable for QueryRow {
                 query: SearchQuery {
                     words: words.value(i).to_owned(),
                     text: text.value(i).to_owned(),
-                    passages: json(passages, i)?,
+                    hypothetical_passages: json(passages, i)?,
                     filter: json(filter, i)?,
                 },
                 fallback: optional_text(fallback, i),

@@ -235,7 +235,7 @@ fn queries_are_read_as_they_were_written() {
     let whole = SearchQuery {
         words: "mill oats".to_owned(),
         text: "What does the mill grind?".to_owned(),
-        passages: vec!["It grinds oats.".to_owned(), String::new()],
+        hypothetical_passages: vec!["It grinds oats.".to_owned(), String::new()],
         filter: Some(filter),
     };
     let row = |number, query, fallback: Option<&str>| QueryRow {

@@ -100,7 +100,9 @@ impl Contextual {
         let request = ChatRequest { temperature, seed, ..ChatRequest::new(messages, max_tokens) };
         match self.chat.chat(&request).await {
             Ok(reply) => Ok(match reply_text(&reply.text, LABEL).map(|text| complete_sentences(text, reply.finish)) {
-                Some("") => EnrichedText::unchanged(chunk, "the context that the model wrote did not end within max_tokens"),
+                Some("") => {
+                    EnrichedText::unchanged(chunk, "the context that the model wrote did not end within max_tokens")
+                }
                 Some(context) => above_chunk(context, chunk).into(),
                 None => EnrichedText::unchanged(chunk, "the model wrote no context"),
             }),

@@ -64,7 +64,7 @@ impl SearchableQuestion {
 
     /// The query whose vector is that of the standalone text, if there is one.
     pub(super) fn standalone_query(&self) -> Option<usize> {
-        self.queries.iter().position(|query| query.text == self.standalone && query.passages.is_empty())
+        self.queries.iter().position(|query| query.text == self.standalone && query.hypothetical_passages.is_empty())
     }
 }
 

@@ -92,7 +92,7 @@ impl QueryWriter for Hyde {
         if let Some(Fallback { reason, .. }) = fallback.as_mut().filter(|_| !passages.is_empty()) {
             *reason = format!("{} of {} passages are missing: {reason}", missing.len(), self.n);
         }
-        let queries = vec![SearchQuery { passages, ..SearchQuery::from(question) }];
+        let queries = vec![SearchQuery { hypothetical_passages: passages, ..SearchQuery::from(question) }];
         Ok(WrittenQueries { queries, fallback })
     }
 }
@@ -106,7 +106,7 @@ mod tests {
     fn passages(written: &WrittenQueries) -> Vec<&str> {
         assert_eq!((written.queries.len(), written.queries[0].words.as_str()), (1, "Who?"));
         assert_eq!(written.queries[0].text, "Who?");
-        written.queries[0].passages.iter().map(String::as_str).collect()
+        written.queries[0].hypothetical_passages.iter().map(String::as_str).collect()
     }
 
     #[tokio::test]

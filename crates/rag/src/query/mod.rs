@@ -38,7 +38,8 @@ pub struct SearchQuery {
     /// What is searched by meaning: its vector is compared.
     pub text: String,
     /// Passages that would answer. Where there are some, the mean of their vectors and that of `text` is compared.
-    pub passages: Vec<String>,
+    #[serde(rename = "passages")]
+    pub hypothetical_passages: Vec<String>,
     /// Which chunks are searched; all if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter: Option<crate::Filter>,
@@ -47,7 +48,7 @@ pub struct SearchQuery {
 impl<T: Into<String>> From<T> for SearchQuery {
     fn from(text: T) -> Self {
         let text = text.into();
-        Self { words: text.clone(), text, passages: Vec::new(), filter: None }
+        Self { words: text.clone(), text, hypothetical_passages: Vec::new(), filter: None }
     }
 }
 
@@ -134,7 +135,7 @@ pub trait QueryWriter: Send + Sync {
 /// If the model fails.
 pub async fn vectors(embedder: &Embedder, queries: &[SearchQuery]) -> Result<Matrix, models::Error> {
     let texts: Vec<String> = queries.iter().map(|query| query.text.clone()).collect();
-    let passages = passages(queries);
+    let passages = hypothetical_passages(queries);
     let texts = embedder.embed(&texts, InputKind::Query).await?;
     if passages.is_empty() {
         return Ok(texts);
@@ -144,7 +145,7 @@ pub async fn vectors(embedder: &Embedder, queries: &[SearchQuery]) -> Result<Mat
 
 /// The passages of all searches, in order.
 pub fn hypothetical_passages(queries: &[SearchQuery]) -> Vec<String> {
-    queries.iter().flat_map(|query| query.passages.iter().cloned()).collect()
+    queries.iter().flat_map(|query| query.hypothetical_passages.iter().cloned()).collect()
 }
 
 /// The mean of each search's vector and those of its passages, of length 1.
@@ -153,10 +154,10 @@ pub fn with_hypothetical_passages(mut texts: Matrix, passages: &Matrix, queries:
     let width = texts.columns;
     let mut next = 0..passages.rows();
     for (row, query) in texts.data.chunks_exact_mut(width.max(1)).zip(queries) {
-        for passage in next.by_ref().take(query.passages.len()) {
+        for passage in next.by_ref().take(query.hypothetical_passages.len()) {
             row.iter_mut().zip(passages.row(passage)).for_each(|(sum, value)| *sum += value);
         }
-        if !query.passages.is_empty() {
+        if !query.hypothetical_passages.is_empty() {
             let length = row.iter().map(|value| value * value).sum::<f32>().sqrt();
             row.iter_mut().for_each(|value| *value /= length.max(f32::MIN_POSITIVE));
         }
@@ -324,7 +325,7 @@ mod tests {
     fn the_vector_of_a_search_with_passages_is_the_mean_of_all() {
         let matrix = |data: &[f32]| Matrix { columns: 2, data: data.to_vec() };
         let with = |passages: &[&str]| SearchQuery {
-            passages: passages.iter().map(|&text| text.to_owned()).collect(),
+            hypothetical_passages: passages.iter().map(|&text| text.to_owned()).collect(),
             ..SearchQuery::from("q")
         };
         let queries = [with(&[]), with(&["a", "b"])];

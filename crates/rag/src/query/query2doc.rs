@@ -96,7 +96,10 @@ mod tests {
         let script = ScriptedChat::new(4096, |_| "Ode built it.".to_owned());
         let written = Config::default().build(&script.context()).unwrap().write("Who?", &[]).await.unwrap();
         let (words, text) = ("Who? Who? Who? Who? Who? Ode built it.".to_owned(), "Who? Ode built it.".to_owned());
-        assert_eq!(written, WrittenQueries::of(vec![SearchQuery { words, text, passages: Vec::new(), filter: None }]));
+        assert_eq!(
+            written,
+            WrittenQueries::of(vec![SearchQuery { words, text, hypothetical_passages: Vec::new(), filter: None }])
+        );
     }
 
     #[test]

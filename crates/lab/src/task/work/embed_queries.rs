@@ -27,7 +27,11 @@ impl DoWork for EmbedQueriesWork {
         let passages = hypothetical_passages(&queries);
         let matrix = match passages.is_empty() {
             true => made.matrix,
-            false => with_hypothetical_passages(made.matrix, &embedder.embed(&passages, InputKind::Document).await?, &queries),
+            false => with_hypothetical_passages(
+                made.matrix,
+                &embedder.embed(&passages, InputKind::Document).await?,
+                &queries,
+            ),
         };
         Ok(TaskOutput { resumed, has_parts, ..TaskOutput::of(encode_vectors(&matrix)?, texts.len()) })
     }
