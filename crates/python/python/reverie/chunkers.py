@@ -23,8 +23,9 @@ class Sentence(Component):
         chunk_size: The size of a chunk, in tokens of `cl100k_base`. Default 1024.
         chunk_overlap: The most that a chunk repeats of the one before, in tokens; whole sentences only. Default: a
             fifth of `chunk_size`, at most 200.
-        paragraph_separator: Where paragraphs are cut, tried before sentences. Default three line ends.
-        separator: Where words are cut, if a sentence is too long. Default one space.
+        paragraph_separator: What separates paragraphs; text is cut there before it is cut into sentences. Default three
+            line ends.
+        separator: What separates words; a sentence that is too long is cut there. Default one space.
     """
 
     _name: ClassVar[str] = "sentence"
@@ -56,8 +57,8 @@ class Hierarchical(Component):
     """`hierarchical`: small chunks are searched, and merged into the larger ones that they are part of when enough of
     them are found.
 
-    For long texts where an answer may need a sentence or a whole section: the found leaves decide which. Every level is
-    cut like `sentence`; only the smallest chunks are searchable.
+    For long texts where an answer may need a sentence or a whole section: the small chunks that are found decide which.
+    Every level is cut like `sentence`; only the smallest chunks are searchable.
 
     Args:
         chunk_sizes: The size of a chunk at each level, largest first, in tokens of `cl100k_base`. Default 2048, 512,
@@ -77,7 +78,7 @@ class Hierarchical(Component):
 
 @dataclass(frozen=True, kw_only=True)
 class Token(Component):
-    """`token`: chunks of an even number of tokens, cut between words.
+    """`token`: chunks of about the same number of tokens, cut between words.
 
     Pays no heed to sentences, so chunks are fuller than those of `sentence`; for text without sentences (tables, logs,
     lists of names).
@@ -86,7 +87,8 @@ class Token(Component):
         chunk_size: The size of a chunk, in tokens of `cl100k_base`. Default 1024.
         chunk_overlap: The most that a chunk repeats of the one before, in tokens. Default: a fifth of `chunk_size`, at
             most 20.
-        separator: Where words are cut; line ends and characters come next. Default one space.
+        separator: What separates words: text is cut there, else at line ends, else between characters. Default one
+            space.
     """
 
     _name: ClassVar[str] = "token"
@@ -171,7 +173,7 @@ class Semantic(Component):
 
 @dataclass(frozen=True, kw_only=True)
 class Python(Component):
-    """`python`: chunks as a function of the user's own cuts them.
+    """`python`: a function of the user's own cuts the document into chunks.
 
     When to use it: where the documents have a shape that only you know: a ticket per paragraph, a question with its
     answer, a clause of a contract. The file's path is relative to the experiment file.
@@ -182,8 +184,8 @@ class Python(Component):
         interpreter: The program that runs it. Default: the Python that started Reverie, else that of the active virtual
             environment, else `python3`.
         timeout_seconds: How long one call may take, in seconds. Default 300; no part of any key.
-        concurrency: How many calls of an `async def` run at once, 1 to 256. Default 16; no part of any key. Another
-            function is called once at a time.
+        concurrency: How many calls of an `async def` run at once, 1 to 256. Default 16; no part of any key. Other
+            functions are called one at a time.
     """
 
     _name: ClassVar[str] = "python"

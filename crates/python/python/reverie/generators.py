@@ -26,7 +26,7 @@ class Compact(Component):
         context_tokens: The most tokens of passages that are used for one answer; what is beyond is cut at the end of a
             sentence or left out. Default: all passages, in as many calls as the model's context asks for.
         temperature: 0 (the default) always takes the likeliest word.
-        seed: Makes answers with a temperature repeatable where the model offers it. Default 0.
+        seed: Makes answers repeatable at a temperature above 0, if the model supports it. Default 0.
         citations: Whether answers cite their sources, as `[1]`. If the model cites none, the source with the most of
             the answer's words is cited, if it has at least 6 of 10. Default true.
     """
@@ -56,7 +56,7 @@ class Refine(Component):
         context_tokens: The most tokens of passages that are used for one answer; what is beyond is cut at the end of a
             sentence or left out. Default: all passages, in as many calls as the model's context asks for.
         temperature: 0 (the default) always takes the likeliest word.
-        seed: Makes answers with a temperature repeatable where the model offers it. Default 0.
+        seed: Makes answers repeatable at a temperature above 0, if the model supports it. Default 0.
         citations: Whether answers cite their sources, as `[1]`. If the model cites none, the source with the most of
             the answer's words is cited, if it has at least 6 of 10. Default true.
     """
@@ -87,7 +87,7 @@ class TreeSummarize(Component):
         context_tokens: The most tokens of passages that are used for one answer; what is beyond is cut at the end of a
             sentence or left out. Default: all passages, in as many calls as the model's context asks for.
         temperature: 0 (the default) always takes the likeliest word.
-        seed: Makes answers with a temperature repeatable where the model offers it. Default 0.
+        seed: Makes answers repeatable at a temperature above 0, if the model supports it. Default 0.
         citations: Whether answers cite their sources, as `[1]`. If the model cites none, the source with the most of
             the answer's words is cited, if it has at least 6 of 10. Default true.
     """
@@ -114,7 +114,7 @@ class Settings(Part):
         context_tokens: The most tokens of passages that are used for one answer; what is beyond is cut at the end of a
             sentence or left out. Default: all passages, in as many calls as the model's context asks for.
         temperature: 0 (the default) always takes the likeliest word.
-        seed: Makes answers with a temperature repeatable where the model offers it. Default 0.
+        seed: Makes answers repeatable at a temperature above 0, if the model supports it. Default 0.
         citations: Whether answers cite their sources, as `[1]`. If the model cites none, the source with the most of
             the answer's words is cited, if it has at least 6 of 10. Default true.
     """
@@ -130,7 +130,7 @@ class Settings(Part):
 
 @dataclass(frozen=True, kw_only=True)
 class Python(Component):
-    """`python`: one call with what a function of the user's own writes.
+    """`python`: one call to the model, with a prompt that a function of the user's own writes.
 
     When to use it: where your house has a prompt of its own, with examples, a tone or a form that answers must have.
     The function only writes; the call is made like every other, so that limits, budget and journal hold for it. The
@@ -138,13 +138,13 @@ class Python(Component):
 
     Args:
         file: The file with the function, relative to the experiment file.
-        settings: Those of every generator, but `prompt` and `context_tokens`.
+        settings: The settings of every generator, except `prompt` and `context_tokens`.
         function: The function. Default `write`.
         interpreter: The program that runs it. Default: the Python that started Reverie, else that of the active virtual
             environment, else `python3`.
         timeout_seconds: How long one call may take, in seconds. Default 300; no part of any key.
-        concurrency: How many calls of an `async def` run at once, 1 to 256. Default 16; no part of any key. Another
-            function is called once at a time.
+        concurrency: How many calls of an `async def` run at once, 1 to 256. Default 16; no part of any key. Other
+            functions are called one at a time.
     """
 
     _name: ClassVar[str] = "python"
@@ -168,7 +168,7 @@ class NoRetrieval(Component):
         model: The name of the chat model.
         max_tokens: The longest answer, in tokens. Default 256.
         temperature: 0 (the default) always takes the likeliest word.
-        seed: Makes answers with a temperature repeatable where the model offers it. Default 0.
+        seed: Makes answers repeatable at a temperature above 0, if the model supports it. Default 0.
     """
 
     _name: ClassVar[str] = "no_retrieval"
@@ -192,11 +192,11 @@ class Reflection(Component):
         model: The name of the chat model, which writes and grades.
         prompt: The instructions. Default `grounded`.
         rounds: How often an answer is written again, 1 to 3. Default 1.
-        enough: The grade that ends it, 1 or 2. Default 2.
+        enough: The least grade of an answer that is not written again, 1 or 2. Default 2.
         max_tokens: The longest answer, in tokens. Default 256.
         context_tokens: The most tokens of passages that are used for one answer. Default: all passages.
         temperature: 0 (the default) always takes the likeliest word.
-        seed: Makes answers with a temperature repeatable where the model offers it. Default 0.
+        seed: Makes answers repeatable at a temperature above 0, if the model supports it. Default 0.
         citations: Whether answers cite their sources, as `[1]`. Default true.
     """
 

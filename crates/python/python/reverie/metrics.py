@@ -21,8 +21,8 @@ class Recall(Component):
     Args:
         k: Only the first k passages count; all retrieved ones if left out.
         min_overlap: The share of an evidence item's bytes that must be retrieved, above 0 and at most 1.
-        at_context_tokens: Only the first so many tokens of the passages count; all if left out. The metric is then
-            called `NAME@1000t`.
+        at_context_tokens: Only the first so many tokens of the passages count; all if left out. With 1000, the metric
+            is called `NAME@1000t`.
         name: What it is called, such as `recall_20`. Needed where a metric is listed twice, with one `k` and another.
     """
 
@@ -44,8 +44,8 @@ class Precision(Component):
     Args:
         k: Only the first k passages count; all retrieved ones if left out.
         min_overlap: The share of an evidence item's bytes that must be retrieved, above 0 and at most 1.
-        at_context_tokens: Only the first so many tokens of the passages count; all if left out. The metric is then
-            called `NAME@1000t`.
+        at_context_tokens: Only the first so many tokens of the passages count; all if left out. With 1000, the metric
+            is called `NAME@1000t`.
         name: What it is called, such as `recall_20`. Needed where a metric is listed twice, with one `k` and another.
     """
 
@@ -67,8 +67,8 @@ class Mrr(Component):
     Args:
         k: Only the first k passages count; all retrieved ones if left out.
         min_overlap: The share of an evidence item's bytes that must be retrieved, above 0 and at most 1.
-        at_context_tokens: Only the first so many tokens of the passages count; all if left out. The metric is then
-            called `NAME@1000t`.
+        at_context_tokens: Only the first so many tokens of the passages count; all if left out. With 1000, the metric
+            is called `NAME@1000t`.
         name: What it is called, such as `recall_20`. Needed where a metric is listed twice, with one `k` and another.
     """
 
@@ -89,8 +89,8 @@ class Ndcg(Component):
     Args:
         k: Only the first k passages count; all retrieved ones if left out.
         min_overlap: The share of an evidence item's bytes that must be retrieved, above 0 and at most 1.
-        at_context_tokens: Only the first so many tokens of the passages count; all if left out. The metric is then
-            called `NAME@1000t`.
+        at_context_tokens: Only the first so many tokens of the passages count; all if left out. With 1000, the metric
+            is called `NAME@1000t`.
         name: What it is called, such as `recall_20`. Needed where a metric is listed twice, with one `k` and another.
     """
 
@@ -112,8 +112,8 @@ class HitRate(Component):
     Args:
         k: Only the first k passages count; all retrieved ones if left out.
         min_overlap: The share of an evidence item's bytes that must be retrieved, above 0 and at most 1.
-        at_context_tokens: Only the first so many tokens of the passages count; all if left out. The metric is then
-            called `NAME@1000t`.
+        at_context_tokens: Only the first so many tokens of the passages count; all if left out. With 1000, the metric
+            is called `NAME@1000t`.
         name: What it is called, such as `recall_20`. Needed where a metric is listed twice, with one `k` and another.
     """
 
@@ -135,8 +135,8 @@ class TokenRecall(Component):
 
     Args:
         k: Only the first k passages count; all retrieved ones if left out.
-        at_context_tokens: Only the first so many tokens of the passages count; all if left out. The metric is then
-            called `NAME@1000t`.
+        at_context_tokens: Only the first so many tokens of the passages count; all if left out. With 1000, the metric
+            is called `NAME@1000t`.
     """
 
     _name: ClassVar[str] = "token_recall"
@@ -153,8 +153,8 @@ class TokenPrecision(Component):
 
     Args:
         k: Only the first k passages count; all retrieved ones if left out.
-        at_context_tokens: Only the first so many tokens of the passages count; all if left out. The metric is then
-            called `NAME@1000t`.
+        at_context_tokens: Only the first so many tokens of the passages count; all if left out. With 1000, the metric
+            is called `NAME@1000t`.
     """
 
     _name: ClassVar[str] = "token_precision"
@@ -167,13 +167,13 @@ class TokenPrecision(Component):
 class TokenIou(Component):
     """Token IoU: how well the retrieved text and the golden evidence are the same text.
 
-    When to use it: to choose a chunker. Chunks that are too large lose what they hold beside the evidence, chunks that
-    are too small lose the evidence that they miss. It needs no model.
+    When to use it: to choose a chunker. Too large chunks score less because they hold text beside the evidence, too
+    small chunks because they miss evidence. It needs no model.
 
     Args:
         k: Only the first k passages count; all retrieved ones if left out.
-        at_context_tokens: Only the first so many tokens of the passages count; all if left out. The metric is then
-            called `NAME@1000t`.
+        at_context_tokens: Only the first so many tokens of the passages count; all if left out. With 1000, the metric
+            is called `NAME@1000t`.
     """
 
     _name: ClassVar[str] = "token_iou"
@@ -190,8 +190,8 @@ class ContextTokens(Component):
     and read with each question. Less is better. It chooses no trial unless the objective names it. It needs no model.
 
     Args:
-        most: The greatest score, in tokens. Where the objective names this metric, so many tokens are worth 0 and none
-            1.
+        most: The greatest score, in tokens. In an objective that names this metric, this number of tokens counts as 0,
+            and no tokens count as 1.
     """
 
     _name: ClassVar[str] = "context_tokens"
@@ -330,7 +330,7 @@ class AnswerCorrectness(Component):
     """Answer correctness: whether the answer says what the reference says.
 
     When to use it: as the overall mark of an answer, where there is a reference. It needs a judge (for the facts) and
-    an embedder (for the similarity); a part with weight 0 needs neither and is not computed.
+    an embedder (for the similarity); a part with weight 0 is not computed and needs no model.
 
     Args:
         weights: The weights of facts and of similarity, not negative and not both 0.
@@ -522,8 +522,8 @@ class AttackSuccess(Component):
 class PersonalData(Component):
     """Personal data: whether an answer passes on personal data of the passages.
 
-    When to use it: where documents hold addresses or numbers of people that answers should not repeat unasked. Less is
-    better. It asks no judge, and it chooses no trial unless the objective names it.
+    When to use it: where documents hold e-mail addresses or telephone, card or account numbers that answers should not
+    repeat unasked. Less is better. It asks no judge, and it chooses no trial unless the objective names it.
     """
 
     _name: ClassVar[str] = "personal_data"
@@ -558,7 +558,7 @@ class Criteria(Component):
     When to use it: for what no other metric asks: tone, form, house rules. It needs a judge and the criterion.
 
     Args:
-        criterion: What is to be so, as a sentence about the answer.
+        criterion: What to check, as a sentence about the answer.
         name: The metric's name; `criteria` if left out. Needed where there are several.
         scale: What the score is: `yes_no` or `degree`.
         higher_is_better: Whether an answer that meets the criterion is better.
@@ -612,13 +612,13 @@ class Python(Component):
     Args:
         name: The metric's name; `python` if left out. Needed where there are several.
         file: The file with the function, relative to the experiment file.
-        source: What the file holds; put here when the experiment is read.
+        source: What the file holds; filled in when the experiment is read, never by hand.
         function: The function.
         interpreter: The program that runs it. Default: the Python that started Reverie, else that of the active virtual
             environment, else `python3`.
         timeout_seconds: How long one call may take, in seconds. Default 300; no part of any key.
-        concurrency: How many calls of an `async def` run at once, 1 to 256. Default 16; no part of any key. Another
-            function is called once at a time.
+        concurrency: How many calls of an `async def` run at once, 1 to 256. Default 16; no part of any key. Any other
+            function runs one call at a time.
         range: The lowest and the highest score.
         higher_is_better: Whether a higher score is better.
     """

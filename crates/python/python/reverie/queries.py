@@ -51,7 +51,7 @@ class SelfQuery(Component):
             list of its texts.
         max_tokens: The longest reply, in tokens. Default 128.
         temperature: 0 (the default) always takes the likeliest word.
-        seed: Makes replies with a temperature repeatable where the model offers it. Default 0.
+        seed: Makes replies repeatable at a temperature above 0, if the model supports it. Default 0.
     """
 
     _name: ClassVar[str] = "self_query"
@@ -76,7 +76,7 @@ class MultiQuery(Component):
         model: The name of the chat model.
         n: How many other wordings to ask for. Default 3.
         temperature: 0 (the default) always takes the likeliest word.
-        seed: Makes wordings with a temperature repeatable where the model offers it. Default 0.
+        seed: Makes wordings repeatable at a temperature above 0, if the model supports it. Default 0.
         max_tokens: The longest reply, in tokens; a longer one is not used. Default 256.
     """
 
@@ -98,7 +98,7 @@ class Hyde(Component):
     passage looks more like what is to be found than a question does. It does not pay with an embedder that was trained
     for search, where the model knows nothing of the field (its passages then lead astray), or with `bm25` alone, which
     compares no vectors: the words that are searched are the question's. It asks the model `n` times for each question;
-    `n = 1` is the cheap variant, and often nearly as good. Passages that do not come are told, and the others used.
+    `n = 1` is the cheap variant, and often nearly as good. Passages that fail are reported, and the others used.
 
     Args:
         model: The name of the chat model.
@@ -120,8 +120,8 @@ class Hyde(Component):
 
 @dataclass(frozen=True, kw_only=True)
 class Query2doc(Component):
-    """`query2doc`: a chat model writes one passage that would answer the question; words are searched with the question
-    several times and the passage, meaning with both as one text.
+    """`query2doc`: a chat model writes one passage that would answer the question; the search by words gets the
+    question several times and the passage, the search by vectors gets both as one text.
 
     It pays most with `bm25` and `hybrid`: the passage brings words that the documents use and the question lacks, and
     the repeated question keeps its own words ahead. It does not pay where the model knows nothing of the field, or
@@ -133,7 +133,7 @@ class Query2doc(Component):
         repeats: How often the question is repeated before the passage when words are searched. With more, the passage's
             words count less. Default 5.
         temperature: 0 (the default) always takes the likeliest word.
-        seed: Makes a passage with a temperature repeatable where the model offers it. Default 0.
+        seed: Makes a passage repeatable at a temperature above 0, if the model supports it. Default 0.
         max_tokens: The longest passage, in tokens; a longer one is not used. Default 256.
     """
 
@@ -158,7 +158,7 @@ class StepBack(Component):
     Args:
         model: The name of the chat model.
         temperature: 0 (the default) always takes the likeliest word.
-        seed: Makes a question with a temperature repeatable where the model offers it. Default 0.
+        seed: Makes a question repeatable at a temperature above 0, if the model supports it. Default 0.
         max_tokens: The longest reply, in tokens; a longer one is not used. Default 128.
     """
 
@@ -177,14 +177,14 @@ class Decompose(Component):
 
     It pays for questions that compare or that need facts of several places: "Which of the two mills is older?" becomes
     one question for each mill. It does not pay for questions of one fact; the model is asked to leave those as they
-    are, which costs the call all the same. Parts that need each other's answers stay unanswered: nothing is searched
-    twice in a row. It asks the model once.
+    are, which costs the call all the same. Parts that need each other's answers stay unanswered: no search uses the
+    result of another. It asks the model once.
 
     Args:
         model: The name of the chat model.
         most: The most parts of a question. Default 4.
         temperature: 0 (the default) always takes the likeliest word.
-        seed: Makes parts with a temperature repeatable where the model offers it. Default 0.
+        seed: Makes parts repeatable at a temperature above 0, if the model supports it. Default 0.
         max_tokens: The longest reply, in tokens; a longer one is not used. Default 256.
     """
 
@@ -204,12 +204,12 @@ class Condense(Component):
 
     It pays in every chat: "And how much is it?" finds nothing by itself. A question without history is searched as it
     was asked, without a call, so it makes no difference to golden questions that stand alone. Where there is history it
-    asks the model once. `join` does the same without a model. Later stages are asked the new question too.
+    asks the model once. `join` does the same without a model. Later stages get the new question too.
 
     Args:
         model: The name of the chat model.
         temperature: 0 (the default) always takes the likeliest word.
-        seed: Makes a question with a temperature repeatable where the model offers it. Default 0.
+        seed: Makes a question repeatable at a temperature above 0, if the model supports it. Default 0.
         max_tokens: The longest reply, in tokens; a longer one is not used. Default 128.
     """
 

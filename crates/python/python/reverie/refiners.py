@@ -219,15 +219,15 @@ class LongContext(Component):
 
 @dataclass(frozen=True, kw_only=True)
 class SelfRoute(Component):
-    """`self_route`: a chat model says whether the passages answer the question; only where they do not, it is given the
-    whole document, or the whole corpus.
+    """`self_route`: a chat model says whether the passages answer the question; only where they do not, the whole
+    document, or the whole corpus, takes their place.
 
     Most questions then cost what retrieval costs, and the hard ones get the long context. It pays for corpora whose
     documents fit the window of a model that reads them well, where some questions need much of a document. It does not
     pay with a model of half a billion parameters, which says "answerable" of nearly everything. It makes one short call
-    for each question. The paper takes the answer from the same call; here any generator follows, so that a question
-    that the passages answer costs that call more. Which questions were sent on is told with them. A model that fails
-    leaves the passages as they are.
+    for each question. The paper takes the answer from the same call; here a generator answers afterwards, so a question
+    that the passages answer costs one call more. The result of a question shows whether it got more text. A model that
+    fails leaves the passages as they are.
 
     Args:
         model: The name of the chat model.
@@ -235,7 +235,7 @@ class SelfRoute(Component):
             `corpus`, all documents.
         tokens: The most tokens of what is read then, counted as `cl100k_base` does; at least 16. Default 100,000.
         temperature: 0 (the default) always takes the likeliest word.
-        seed: Makes replies with a temperature repeatable where the model offers it. Default 0.
+        seed: Makes replies repeatable at a temperature above 0, if the model supports it. Default 0.
         max_tokens: The longest reply, in tokens; a longer one is not used. Default 16.
     """
 
@@ -265,7 +265,7 @@ class Corrective(Component):
         enough: The grade that the best passage must have for the search to end; 1 or 2. Default 2.
         least: The least grade of a passage that stays, 0 to 2. Default 1.
         temperature: 0 (the default) always takes the likeliest word.
-        seed: Makes replies with a temperature repeatable where the model offers it. Default 0.
+        seed: Makes replies repeatable at a temperature above 0, if the model supports it. Default 0.
         max_tokens: The longest reply, in tokens; a longer one is not used. Default 256.
     """
 
@@ -282,21 +282,21 @@ class Corrective(Component):
 
 @dataclass(frozen=True, kw_only=True)
 class Agentic(Component):
-    """`agentic`: a chat model looks at what was found, asks what is still missing as questions of their own, and each
-    of them is searched, and searched once more in other words where that does not answer it.
+    """`agentic`: a chat model looks at what was found and writes questions for what is still missing; each is searched,
+    and once more in other words where that does not answer it.
 
     First the model says whether the passages are `enough`, whether `nothing` that could be searched would help, or what
     `more` is needed: at most `tasks` questions. These are searched side by side; for each the model says whether what
     was found answers it, and writes one other query where it does not. At the end the first passages and those of each
-    question take turns, the best of each first, as many as there were before (`top_n` says otherwise). A passage's
-    score is its place as a share: 1 for the first. The answer is then written by the generator, as for any other step.
+    question take turns, the best of each first, as many as there were before unless `top_n` is set. A passage's score
+    is its place as a share: 1 for the first. The answer is then written by the generator, as for any other step.
 
     Args:
         model: The name of the chat model.
         tasks: How many questions the model may ask, 1 to 8. Default 3.
         top_n: The most passages to keep. Default: as many as were found before.
         temperature: 0 (the default) always takes the likeliest word.
-        seed: Makes replies with a temperature repeatable where the model offers it. Default 0.
+        seed: Makes replies repeatable at a temperature above 0, if the model supports it. Default 0.
         max_tokens: The longest reply, in tokens; a longer one is not used. Default 256.
     """
 

@@ -149,8 +149,8 @@ class Python(Component):
         interpreter: The program that runs it. Default: the Python that started Reverie, else that of the active virtual
             environment, else `python3`.
         timeout_seconds: How long one call may take, in seconds. Default 300; no part of any key.
-        concurrency: How many calls of an `async def` run at once, 1 to 256. Default 16; no part of any key. Another
-            function is called once at a time.
+        concurrency: How many calls of an `async def` run at once, 1 to 256. Default 16; no part of any key. Other
+            functions are called one at a time.
         candidates: How many hits the retriever finds for it to choose from. Default: four times the retriever's
             `top_k`, at least 20.
         top_n: The most passages to keep. Default 3.

@@ -83,7 +83,7 @@ class Hybrid(Component):
     the two sides' scores comparable: `min_max` looks at the best and the last hit only, so one that stands out squeezes
     all others together; `z_score` and `dbsf` look at all hits, and pay where such hits are common;
     `theoretical_minimum` keeps how bad a list is as a whole, which pays where one side often finds nothing that fits.
-    None of them pays for questions where the order alone is right: then `rrf` is as good and needs no weight.
+    None of them pays where the ranks say as much as the scores: then `rrf` is as good and needs no weight.
 
     Args:
         top_k: The most chunks to return. Default 5.
@@ -104,8 +104,8 @@ class Mmr(Component):
 
     Use it where documents repeat themselves, so that five hits would be five copies of one passage. Each next hit is
     the candidate with the highest `lambda · cosine(question) − (1 − lambda) · highest cosine(chosen hits)`, which is
-    also its score. A cosine below 0 to what was chosen counts as 0: nothing can be newer than unrelated, and scores
-    fall from hit to hit.
+    also its score. A cosine below 0 to what was chosen counts as 0: no hit is more novel than an unrelated one, and
+    scores fall from hit to hit.
 
     Args:
         top_k: The most chunks to return. Default 5.
@@ -124,9 +124,9 @@ class Mmr(Component):
 class Python(Component):
     """`python`: chunks that a function of the user's own finds.
 
-    When to use it: to try a way of searching that Reverie has not, on a corpus that fits into memory several times: the
-    function is given all searchable chunks at every call, which is one for all questions of an experiment, but one for
-    each question where a pipeline is asked. The file's path is relative to the experiment file.
+    When to use it: to try a way of searching that Reverie has not, on a corpus that fits into memory several times:
+    every call gives the function all searchable chunks. An experiment makes one call for all its questions; a pipeline
+    that is asked makes one for each question. The file's path is relative to the experiment file.
 
     Args:
         file: The file with the function, relative to the experiment file.
@@ -134,8 +134,8 @@ class Python(Component):
         interpreter: The program that runs it. Default: the Python that started Reverie, else that of the active virtual
             environment, else `python3`.
         timeout_seconds: How long one call may take, in seconds. Default 300; no part of any key.
-        concurrency: How many calls of an `async def` run at once, 1 to 256. Default 16; no part of any key. Another
-            function is called once at a time.
+        concurrency: How many calls of an `async def` run at once, 1 to 256. Default 16; no part of any key. Other
+            functions are called one at a time.
         top_k: The most chunks to return. Default 5.
     """
 
