@@ -37,7 +37,7 @@ fn models_are_listed_and_described_and_an_unknown_one_is_refused() {
         let shown = workspace.run(&["models", "show", name]).succeeds().out;
         assert!(shown.starts_with(name) && shown.contains("licence: ") && shown.contains("here: no"), "{shown}");
     }
-    workspace.run(&["models", "show", "gpt-9"]).refused_with(&["no model `gpt-9`", "`reverie models` lists it"]);
+    workspace.run(&["models", "show", "gpt-9"]).refused_with(&["no model `gpt-9`", "`reverie models` lists all"]);
 }
 
 /// Judges by words. Asked the same again, it answers by turns what stands in

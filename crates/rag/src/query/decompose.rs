@@ -111,6 +111,6 @@ mod tests {
     #[test]
     fn one_part_is_refused() {
         let error = Config { most: 1, ..Config::default() }.build(&Context::default()).err().unwrap();
-        assert!(error.to_string().contains("at least 2 parts"), "{error}");
+        assert!(error.to_string().contains("must be at least 2"), "{error}");
     }
 }
