@@ -9,8 +9,8 @@
 //!    graph joins those that name the same thing or speak of related ones.
 //! 2. Each kind of question has its share of the size. Its scenarios (one or
 //!    two passages, and a voice: persona, style and length) are tried in a fixed
-//!    order until its share is there; questions for one fact make up for kinds that lack questions, and
-//!    the result names these kinds.
+//!    order until its share is there; questions for one fact make up for kinds
+//!    that lack questions, and the result names these kinds.
 //! 3. The model writes a question, its answer and the quotes that hold it, as
 //!    JSON of a given schema, in the passage's language.
 //! 4. Fixed rules reject what is no golden question: one that speaks of "this
