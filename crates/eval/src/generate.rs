@@ -8,9 +8,9 @@
 //!    that hold no prose (tables of contents, tables, fragments) are skipped. A
 //!    graph joins those that name the same thing or speak of related ones.
 //! 2. Each kind of question has its share of the size. Its scenarios (one or
-//!    two passages, and a voice) are tried in a fixed order until its share is
-//!    there; questions for one fact make up for kinds that lack questions, and
-//!    the result names these kinds.
+//!    two passages, and a voice: persona, style and length) are tried in a fixed
+//!    order until its share is there; questions for one fact make up for kinds
+//!    that lack questions, and the result names these kinds.
 //! 3. The model writes a question, its answer and the quotes that hold it, as
 //!    JSON of a given schema, in the passage's language.
 //! 4. Fixed rules reject what is no golden question: one that speaks of "this
@@ -332,13 +332,13 @@ pub async fn generate(
         given => given.to_vec(),
     };
     let writer = QuestionWriter { options, graph: &graph, chat, judge: Judge::new(chat, &[], options.threshold) };
-    let mut pool = PassagePool { singles: passages.clone(), taken: 0 };
-    let mut open = options.quotas();
-    let attempts: usize = open.iter().map(|(_, quota)| options.attempts(*quota)).sum();
-    open.retain(|(_, quota)| *quota > 0);
-    let shares = open.clone();
-    for i in 0..open.len() {
-        let (kind, quota) = open[i];
+    let mut pool = PassagePool { passages: passages.clone(), taken: 0 };
+    let mut quotas = options.quotas();
+    let attempts: usize = quotas.iter().map(|(_, quota)| options.attempts(*quota)).sum();
+    quotas.retain(|(_, quota)| *quota > 0);
+    let own_quotas = quotas.clone();
+    for i in 0..quotas.len() {
+        let (kind, quota) = quotas[i];
         // This kind has the fewest requirements, so it replaces what other kinds lack.
         let fills_up = kind == QuestionKind::SingleHopSpecific;
         let may_try = if fills_up { attempts - generated.attempts } else { options.attempts(quota) };
@@ -355,21 +355,23 @@ pub async fn generate(
         let tried = writer.write(&scenarios, wanted, &mut generated, report).await?;
         pool.advance(kind, tried);
         let lacking = wanted - generated.dataset.questions.len();
-        // Its own share only: what it replaces counts as lacking at the other kinds.
-        let of_share = shares[i].1.saturating_sub(generated.dataset.questions.len() - before);
-        if of_share > 0 {
-            generated.lacking.insert(kind, of_share);
+        // Of its own quota only: what it replaces counts as lacking at the other kinds.
+        let of_quota = own_quotas[i].1.saturating_sub(generated.dataset.questions.len() - before);
+        if of_quota > 0 {
+            generated.lacking.insert(kind, of_quota);
         }
-        if let Some(next) = open.last_mut().filter(|next| !fills_up && next.0 == QuestionKind::SingleHopSpecific) {
+        // It is last in the list of `every_kind!`, so what all other kinds lack is known before its turn.
+        if let Some(next) = quotas.last_mut().filter(|next| !fills_up && next.0 == QuestionKind::SingleHopSpecific) {
             next.1 += lacking;
         }
     }
     Ok(generated)
 }
 
-/// The passages; each is used for at most one question about one passage.
+/// All passages that were drawn; each is used for at most one question about one passage.
 struct PassagePool<'a> {
-    singles: Vec<&'a Chunk>,
+    passages: Vec<&'a Chunk>,
+    /// How many of them were tried for questions about one passage.
     taken: usize,
 }
 
@@ -383,11 +385,11 @@ impl<'a> PassagePool<'a> {
         most: usize,
         mut voices: Voices,
     ) -> Vec<Scenario<'a>> {
-        let of_pair = |pair: graph::Pair| (vec![self.singles[pair.first], self.singles[pair.second]], pair.shared);
+        let of_pair = |pair: graph::Pair| (vec![self.passages[pair.first], self.passages[pair.second]], pair.shared);
         let of: Vec<(Vec<&'a Chunk>, Option<String>)> = match kind {
             QuestionKind::MultiHop => graph.by_entity(seed).into_iter().take(most).map(of_pair).collect(),
             QuestionKind::Comparative => graph.by_similarity().take(most).map(of_pair).collect(),
-            _ => self.singles[self.taken..].iter().take(most).map(|passage| (vec![*passage], None)).collect(),
+            _ => self.passages[self.taken..].iter().take(most).map(|passage| (vec![*passage], None)).collect(),
         };
         let scenario = |(passages, shared): (Vec<&'a Chunk>, Option<String>)| {
             let language = language::of(&passages[0].text);

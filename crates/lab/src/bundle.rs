@@ -250,20 +250,20 @@ impl Bundle {
         folder.join(MANIFEST).is_file()
     }
 
-    /// Opens the bundle's experiment read-only; answers of models are kept in `scratch`. Everything
+    /// Opens the bundle's experiment read-only; answers of models are kept in `overlay`. Everything
     /// that is returned was checked against the manifest.
     ///
     /// # Errors
     /// If a file is not what was written, or this version of Reverie does not
     /// understand the experiment.
-    pub async fn session(&self, setup: Setup, scratch: &Path) -> Result<(Session, RunRecord), Error> {
+    pub async fn session(&self, setup: Setup, overlay: &Path) -> Result<(Session, RunRecord), Error> {
         let place =
             BundleLocation { address: &self.folder.to_string_lossy(), origin: self.origin.clone(), remote: None };
         let text = place.read_checked(&self.manifest, EXPERIMENT).await?;
         let mut experiment = parse_experiment(&text, &self.origin)?;
         let folder = std::path::absolute(&self.folder).map_err(|error| Error::file("find", &self.folder, error))?;
         experiment.store = folder.join(STORE).to_string_lossy().into_owned();
-        let session = Session::open_bundle(experiment, setup, scratch)?;
+        let session = Session::open_bundle(experiment, setup, overlay)?;
         let record = place.record(&self.manifest).await?;
         for name in record.provenance()?.artifacts() {
             self.manifest.file(&format!("{STORE}/{name}"), &self.origin)?;
@@ -291,7 +291,7 @@ fn parse_experiment(text: &[u8], origin: &str) -> Result<Experiment, Error> {
 /// Writes the files of a bundle into a new folder.
 async fn fill(session: &Session, record: &RunRecord, trial: &str, folder: &Path) -> Result<BundleManifest, Error> {
     let (kept, artifacts) = record.of_one_trial(trial)?;
-    let frozen = record.provenance()?;
+    let provenance = record.provenance()?;
     let place = folder.join(STORE);
     std::fs::create_dir_all(&place).map_err(|source| Error::file("create", &place, source))?;
     let store = ArtifactStore::open(&place.to_string_lossy(), &[], LAYOUT)?;
@@ -304,10 +304,10 @@ async fn fill(session: &Session, record: &RunRecord, trial: &str, folder: &Path)
         })?;
         store.put(&name, bytes).await?;
     }
-    for (file, bytes) in [(RunFileName::Frozen, kept.frozen), (RunFileName::Summary, kept.summary)] {
+    for (file, bytes) in [(RunFileName::Frozen, kept.provenance), (RunFileName::Summary, kept.summary)] {
         store.replace(&layout::run_file(record.id(), file), bytes).await?;
     }
-    write_whole(&folder.join(EXPERIMENT), frozen.experiment.as_bytes())?;
+    write_whole(&folder.join(EXPERIMENT), provenance.experiment.as_bytes())?;
 
     let row = record.board().row(trial);
     let mut manifest = BundleManifest {
@@ -324,7 +324,7 @@ async fn fill(session: &Session, record: &RunRecord, trial: &str, folder: &Path)
         models: kept
             .models
             .into_iter()
-            .filter_map(|name| Some((name.clone(), frozen.identities.get(&name)?.clone())))
+            .filter_map(|name| Some((name.clone(), provenance.identities.get(&name)?.clone())))
             .collect(),
         made_ms: now_ms(),
         files: files_below(folder)?,
@@ -519,8 +519,8 @@ mod tests {
         let file = |name: &str, bytes| BundleFile { name: name.into(), bytes, blake3: String::new() };
         let manifest = BundleManifest { files: vec![file("a", 3), file("store/runs/r/frozen.json", 40)], ..manifest() };
         assert_eq!((manifest.bytes(), super::tests::manifest().bytes()), (43, 0));
-        let frozen = manifest.run_file(RunFileName::Frozen);
-        assert_eq!(manifest.file(&frozen, "here").unwrap().bytes, 40);
+        let provenance = manifest.run_file(RunFileName::Frozen);
+        assert_eq!(manifest.file(&provenance, "here").unwrap().bytes, 40);
         let missing = manifest.file("b", "here").unwrap_err().to_string();
         assert_eq!(missing, "here has no b: make it again with a promotion");
     }

@@ -409,10 +409,10 @@ fn decide_outcomes(metrics: &mut [(CheckedMetric, PairedScores<'_>)], margin: f6
 
 impl CheckedMetric {
     /// Whether a loss beyond what is allowed could not be proven because fewer questions differ
-    /// than any proof needs. Without a margin, the whole interval of the difference must be a loss
-    /// too, unless there are too few questions for any proof: otherwise an equally good pipeline
-    /// would be inconclusive in half of its runs, because its mean is a little below as often as
-    /// above.
+    /// than any proof needs. That alone decides if a margin is allowed, or if there are too few
+    /// questions for any proof. Otherwise the whole interval of the difference must be a loss too.
+    /// Without that condition, an equally good pipeline would be inconclusive in half of its runs,
+    /// because its mean is a little below as often as above.
     fn lacks_questions(&self, gains: &[f64], allowed: f64) -> bool {
         let differing = gains.iter().filter(|gain| **gain != 0.0).count();
         let is_loss = |it: Interval| if self.higher_is_better { it.high < 0.0 } else { it.low > 0.0 };
@@ -457,7 +457,7 @@ fn notes(bundle: &RunRecord, run: &RunRecord) -> Vec<String> {
         notes.push(format!("the bundle was made from this same run, {}: nothing has changed", run.id()));
     }
     let files = |record: &RunRecord| -> BTreeMap<String, store::Key> {
-        let documents = record.readable_provenance().map(|frozen| frozen.documents.iter());
+        let documents = record.readable_provenance().map(|provenance| provenance.documents.iter());
         documents.into_iter().flatten().map(|file| (file.path.clone(), file.key)).collect()
     };
     let (then, now) = (files(bundle), files(run));

@@ -73,7 +73,7 @@ pub enum RunFileName {
     Artifacts,
     /// The report page.
     Report,
-    /// What the run was made from.
+    /// What the run was made from: its provenance.
     Frozen,
     /// What the leaderboard says, and the questions.
     Summary,

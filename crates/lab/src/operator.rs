@@ -48,7 +48,8 @@ impl Operator {
         }
     }
 
-    /// Whether its tasks mostly wait for models.
+    /// Whether its tasks mostly wait for models. The stages that do are enrich, query, those from
+    /// passages to passages (rerank, refine) and generate.
     pub(crate) fn waits(self) -> bool {
         match self {
             Self::Stage(axis) => {

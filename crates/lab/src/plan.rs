@@ -50,6 +50,7 @@ impl Plan {
     /// The tasks whose outputs become the results.
     pub(crate) fn sinks(&self) -> Vec<TaskId> {
         let mut sinks: Vec<_> = match self.trials.is_empty() {
+            // A plan that only parses files (`Plan::loading`): every task is a result.
             true => (0..self.tasks.len()).collect(),
             false => self.trials.iter().flat_map(|trial| trial.results().chain(trial.queries)).collect(),
         };

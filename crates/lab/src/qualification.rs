@@ -79,7 +79,7 @@ pub async fn qualify(session: &Session, judge: &str, cases: &[Case]) -> Result<Q
         kinds,
     };
     let bytes = serde_json::to_vec_pretty(&record).map_err(Error::table)?;
-    session.workspace().keep_record(&record_name(&record.model), bytes).await?;
+    session.workspace().keep_qualification(&record_name(&record.model), bytes).await?;
     Ok(record)
 }
 
@@ -99,7 +99,7 @@ pub async fn judges(session: &Session) -> Result<Vec<JudgeResult>, Error> {
 async fn record_of(session: &Session, judge: &str) -> Result<Option<QualificationRecord>, Error> {
     let Some(model) = session.experiment.models.get(judge) else { return Ok(None) };
     let Ok(identity) = model.identity(session.context()) else { return Ok(None) };
-    let found = session.workspace().records(&record_name(&identity)).await?;
+    let found = session.workspace().qualifications(&record_name(&identity)).await?;
     Ok(found.iter().filter_map(|bytes| parse_record(bytes, &identity)).max_by_key(|record| record.time_ms))
 }
 

@@ -1,5 +1,6 @@
-//! The record of what a finished run was made from, stored with its results:
-//! the experiment as it was understood, the documents, and where each trial's
+//! The record of a finished run ([`RunRecord`]), stored with its results: what its
+//! leaderboard says, and its provenance ([`RunProvenance`]), which is what it was made
+//! from: the experiment as it was understood, the documents, and where each trial's
 //! chunks and indexes are. Commands that query or show a run read this record
 //! and never the experiment file, which may have changed since.
 
@@ -35,7 +36,7 @@ use store::Key;
 /// The format of [`RunProvenance`].
 const VERSION: u32 = 1;
 
-/// What a run was made from: `frozen.json` in its folder.
+/// The provenance of a run, which is what it was made from: `frozen.json` in its folder.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunProvenance {
     /// The format of this structure.
@@ -52,7 +53,7 @@ pub struct RunProvenance {
     /// When the documents were read, in milliseconds since 1970; no document is newer.
     pub read_ms: i64,
     /// The trials, in the order of the grid.
-    trials: Vec<FrozenTrial>,
+    trials: Vec<ProvenanceTrial>,
     /// The artifacts that `trials` search, by the task ids in their inputs.
     artifacts: BTreeMap<TaskId, String>,
     /// What the command line replaced in the experiment file; empty for a run
@@ -77,27 +78,27 @@ pub struct IndexedDocument {
 
 /// A trial, and the artifacts that it searches.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct FrozenTrial {
+struct ProvenanceTrial {
     trial: Trial,
     inputs: CorpusInputs,
 }
 
 /// A run's record, cut to one of its trials.
 pub(crate) struct OneTrial {
-    /// The content of [`RunFileName::Frozen`].
-    pub(crate) frozen: Vec<u8>,
+    /// Its provenance: the content of [`RunFileName::Frozen`].
+    pub(crate) provenance: Vec<u8>,
     /// The content of [`RunFileName::Summary`].
     pub(crate) summary: Vec<u8>,
     /// The names of the models that the trial asks, and of its embedder.
     pub(crate) models: BTreeSet<String>,
 }
 
-/// A finished run: what its leaderboard says, and what it was made from. The
+/// The record of a finished run: what its leaderboard says, and its provenance. The
 /// results themselves hold every passage; [`RunRecord::results`] reads them.
 #[derive(Debug, Clone)]
 pub struct RunRecord {
     summary: RunSummary,
-    frozen: Option<RunProvenance>,
+    provenance: Option<RunProvenance>,
 }
 
 impl RunProvenance {
@@ -120,7 +121,7 @@ impl RunProvenance {
             artifacts.extend(
                 inputs.all().into_iter().map(|id| (id, made(&id).unwrap_or_else(|| plan.tasks[id].artifact()))),
             );
-            trials.push(FrozenTrial { trial: trial.clone(), inputs });
+            trials.push(ProvenanceTrial { trial: trial.clone(), inputs });
         }
         let documents = sources.corpus.files.files.iter().map(|(file, key)| IndexedDocument {
             path: file.path.clone(),
@@ -150,7 +151,7 @@ impl RunProvenance {
         serde_json::to_vec(self).map_err(Error::table)
     }
 
-    /// Reads the record of a run's folder; none if there is none.
+    /// Reads the provenance in a run's folder; none if there is none.
     fn read(folder: &Path) -> Result<Option<Self>, Error> {
         let path = RunFileName::Frozen.within(folder);
         let Some(bytes) = Error::allow_missing(&path, std::fs::read(&path))? else { return Ok(None) };
@@ -158,11 +159,11 @@ impl RunProvenance {
         Self::parse(&bytes).map(Some).map_err(damaged)
     }
 
-    /// Reads a record. Another version may write what this one does not know; that
-    /// is not damage, and only the formats of such a record are kept.
+    /// Reads a provenance. Another version may write what this one does not know; that
+    /// is not damage, and only the formats of such a provenance are kept.
     fn parse(bytes: &[u8]) -> serde_json::Result<Self> {
         serde_json::from_slice(bytes).or_else(|error| match serde_json::from_slice(bytes) {
-            Ok(FrozenHeader { version, formats }) if !is_readable(version, &formats) => {
+            Ok(ProvenanceHeader { version, formats }) if !is_readable(version, &formats) => {
                 Ok(Self { version, formats, ..Self::default() })
             }
             _ => Err(error),
@@ -170,14 +171,14 @@ impl RunProvenance {
     }
 }
 
-/// The part of a record that every version reads.
+/// The part of a provenance that every version reads.
 #[derive(Deserialize)]
-struct FrozenHeader {
+struct ProvenanceHeader {
     version: u32,
     formats: ArtifactFormats,
 }
 
-/// Whether this version of the program reads a record and all that it names.
+/// Whether this version of the program reads a provenance and all artifacts that it names.
 fn is_readable(version: u32, formats: &ArtifactFormats) -> bool {
     version == VERSION && formats.are_readable()
 }
@@ -194,13 +195,13 @@ fn file_of(session: &Session) -> Option<String> {
 /// The versions of the formats of artifacts, by name: tables, and each kind of
 /// index.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(from = "RecordedFormats")]
+#[serde(from = "StoredFormats")]
 struct ArtifactFormats(BTreeMap<String, u32>);
 
 impl ArtifactFormats {
     /// The name of the format of tables.
     const TABLES: &'static str = "tables";
-    /// The order in which records of earlier versions list them.
+    /// The order in which a provenance of an earlier version lists them.
     const LISTED: [&'static str; 4] = [Self::TABLES, "dense", "bm25", "tokens"];
 
     /// The formats that this version of the program writes.
@@ -216,19 +217,19 @@ impl ArtifactFormats {
     }
 }
 
-/// The formats as records hold them.
+/// The formats as a provenance holds them.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum RecordedFormats {
+enum StoredFormats {
     ByName(BTreeMap<String, u32>),
     Listed(Vec<u32>),
 }
 
-impl From<RecordedFormats> for ArtifactFormats {
-    fn from(recorded: RecordedFormats) -> Self {
-        Self(match recorded {
-            RecordedFormats::ByName(formats) => formats,
-            RecordedFormats::Listed(versions) => {
+impl From<StoredFormats> for ArtifactFormats {
+    fn from(stored: StoredFormats) -> Self {
+        Self(match stored {
+            StoredFormats::ByName(formats) => formats,
+            StoredFormats::Listed(versions) => {
                 Self::LISTED.iter().map(|name| (*name).to_owned()).zip(versions).collect()
             }
         })
@@ -245,18 +246,18 @@ impl RunRecord {
     ///
     /// # Errors
     /// If another version of this program wrote them in another format.
-    pub(crate) fn of_files(summary: &[u8], frozen: &[u8]) -> Result<Self, Error> {
+    pub(crate) fn of_files(summary: &[u8], provenance: &[u8]) -> Result<Self, Error> {
         let of_other = || Error::Unusable("another version of reverie wrote its scores in another format".to_owned());
         let summary = RunSummary::read(summary).ok_or_else(of_other)?;
-        Ok(Self { summary, frozen: Some(RunProvenance::parse(frozen).map_err(Error::table)?) })
+        Ok(Self { summary, provenance: Some(RunProvenance::parse(provenance).map_err(Error::table)?) })
     }
 
     /// A record of these results, by an experiment of this text.
     #[cfg(test)]
     pub(crate) fn of_results(results: &Results, experiment: &str) -> Self {
         let (experiment, formats) = (experiment.to_owned(), ArtifactFormats::current());
-        let frozen = RunProvenance { version: VERSION, formats, experiment, ..RunProvenance::default() };
-        Self { summary: RunSummary::of(results, 0), frozen: Some(frozen) }
+        let provenance = RunProvenance { version: VERSION, formats, experiment, ..RunProvenance::default() };
+        Self { summary: RunSummary::of(results, 0), provenance: Some(provenance) }
     }
 
     /// The results, with every passage.
@@ -298,33 +299,34 @@ impl RunRecord {
         scored.collect()
     }
 
-    /// The record of what it was made from.
+    /// What it was made from.
     ///
     /// # Errors
-    /// If the run is from a version of this program that did not keep the
-    /// record, or kept it in another format.
+    /// If the run is from a version of this program that did not write the
+    /// provenance, or wrote it in another format.
     pub fn provenance(&self) -> Result<&RunProvenance, Error> {
         let again = format!("{} makes it anew; what is in the store is not done again", Action::Run);
         let refuse = |reason: &str| Error::Unusable(format!("{}: {reason}: {again}", self.title()));
-        let frozen = self.frozen.as_ref();
-        let frozen = frozen.ok_or_else(|| refuse("an earlier version of reverie kept no record of its pipelines"))?;
+        let provenance = self.provenance.as_ref();
+        let provenance =
+            provenance.ok_or_else(|| refuse("an earlier version of reverie kept no record of its pipelines"))?;
         // Kinds of index that were added later do not matter.
-        if !is_readable(frozen.version, &frozen.formats) {
+        if !is_readable(provenance.version, &provenance.formats) {
             return Err(refuse("another version of reverie wrote it in another format"));
         }
-        Ok(frozen)
+        Ok(provenance)
     }
 
-    /// The record, whatever the format of the artifacts, for callers that read no artifact.
+    /// The provenance, whatever the format of the artifacts, for callers that read no artifact.
     pub(crate) fn readable_provenance(&self) -> Option<&RunProvenance> {
-        // Of a record that cannot be read only the formats are known.
-        self.frozen.as_ref().filter(|frozen| !frozen.experiment.is_empty())
+        // Of a provenance that cannot be read only the formats are known.
+        self.provenance.as_ref().filter(|provenance| !provenance.experiment.is_empty())
     }
 
     /// What the command line replaced in the experiment file for this run, as it
     /// was typed; empty for a run of what the file says.
     pub fn overrides(&self) -> &[String] {
-        self.frozen.as_ref().map_or(&[], |frozen| &frozen.overrides)
+        self.provenance.as_ref().map_or(&[], |provenance| &provenance.overrides)
     }
 
     /// Reasons why this run may not be that of the user's experiment file: it had overrides, or
@@ -340,7 +342,7 @@ impl RunRecord {
             }
             remarks.push(remark);
         }
-        let of_run = self.frozen.as_ref().and_then(|frozen| frozen.file.clone());
+        let of_run = self.provenance.as_ref().and_then(|provenance| provenance.file.clone());
         if let (Some(of_run), Some(file)) = (of_run, file_of(session))
             && of_run != file
         {
@@ -389,25 +391,25 @@ impl RunRecord {
     /// The run's files as if it had only this trial, and the names of the trial's artifacts.
     pub(crate) fn of_one_trial(&self, id: &str) -> Result<(OneTrial, Vec<String>), Error> {
         let (trial, inputs, artifacts) = self.trial_inputs(id)?;
-        let frozen = self.provenance()?;
+        let provenance = self.provenance()?;
         let artifacts: BTreeMap<TaskId, String> =
             inputs.all().into_iter().filter_map(|id| Some((id, artifacts.get(&id)?.clone()))).collect();
         let names = artifacts.values().cloned().collect();
         let models = trial.models().map(str::to_owned).collect();
-        let alone = FrozenTrial { trial: trial.clone(), inputs: inputs.clone() };
-        let frozen = RunProvenance { trials: vec![alone], artifacts, ..frozen.clone() };
+        let alone = ProvenanceTrial { trial: trial.clone(), inputs: inputs.clone() };
+        let provenance = RunProvenance { trials: vec![alone], artifacts, ..provenance.clone() };
         let summary = serde_json::to_vec(&self.summary.of_one_trial(id)).map_err(Error::table)?;
-        Ok((OneTrial { frozen: frozen.to_json()?, summary, models }, names))
+        Ok((OneTrial { provenance: provenance.to_json()?, summary, models }, names))
     }
 
     /// A trial, the artifacts that it searches, and their names.
     pub(crate) fn trial_inputs(&self, id: &str) -> Result<(&Trial, &CorpusInputs, &BTreeMap<TaskId, String>), Error> {
-        let frozen = self.provenance()?;
+        let provenance = self.provenance()?;
         self.summary.check_trial(id)?;
-        let found = frozen.trials.iter().find(|frozen| frozen.trial.id == id);
+        let found = provenance.trials.iter().find(|found| found.trial.id == id);
         let found =
             found.ok_or_else(|| Error::Unusable(format!("trial `{id}` of {} retrieves nothing", self.title())))?;
-        Ok((&found.trial, &found.inputs, &frozen.artifacts))
+        Ok((&found.trial, &found.inputs, &provenance.artifacts))
     }
 }
 
@@ -457,7 +459,7 @@ pub async fn record_of(session: &Session, run: &str) -> Result<RunRecord, Error>
         Some(kept) => kept,
         None => RunSummary::of(&workspace.results(run).await?, results_bytes(&folder)),
     };
-    Ok(RunRecord { summary, frozen: RunProvenance::read(&folder)? })
+    Ok(RunRecord { summary, provenance: RunProvenance::read(&folder)? })
 }
 
 /// The experiment of a run as it was. Withheld secrets are taken from the experiment file as it is

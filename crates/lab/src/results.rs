@@ -105,7 +105,8 @@ pub struct Results {
     pub trials: Vec<TrialResult>,
     /// The winner.
     pub winner: Winner,
-    /// Who may be the best, in sentences, for people.
+    /// What the leaderboard says in sentences: who may be the best. It is not the verdict of
+    /// a judge.
     #[serde(default)]
     pub verdict: Vec<String>,
     /// Tasks executed by this run.
@@ -160,10 +161,13 @@ impl Results {
     }
 
     /// Each trial's contributions to the objective, by its id: one for each
-    /// question, in the order of the dataset, on a scale from 0 to 1. `weights`
-    /// holds a weight for each question by the metric's name; a metric that is
-    /// not in it has the weight 1. None where a metric with a weight has no
-    /// score.
+    /// question, in the order of the dataset, on a scale from 0 to 1. None where a
+    /// metric with a weight has no score.
+    ///
+    /// `weights` holds a weight for each question by the metric's name. A search
+    /// computes them for its own scores: with them, metrics that are asked of
+    /// different numbers of questions count the same. Otherwise the map is empty,
+    /// because a metric that is not in it has the weight 1.
     pub fn contributions(&self, weights: &BTreeMap<String, Vec<f64>>) -> BTreeMap<String, Vec<Option<f64>>> {
         let scores = |trial: &TrialResult| objective::question_scores(trial, &self.metrics, weights);
         self.trials.iter().map(|trial| (trial.trial.id.clone(), scores(trial))).collect()

@@ -81,8 +81,8 @@ impl<'a> Run<'a> {
         }
         let (outcome, results) = searched?;
         let found = serde_json::to_vec(&results).map_err(Error::table)?;
-        let frozen = RunProvenance::of(session, prepared, &outcome).to_json()?;
-        workspace.write_run_file(&prepared.run, RunFileName::Frozen, frozen).await?;
+        let provenance = RunProvenance::of(session, prepared, &outcome).to_json()?;
+        workspace.write_run_file(&prepared.run, RunFileName::Frozen, provenance).await?;
         let summary = summary_json(&results, found.len())?;
         workspace.write_run_file(&prepared.run, RunFileName::Summary, summary).await?;
         workspace.write_run_file(&prepared.run, RunFileName::Results, found).await?;

@@ -47,19 +47,19 @@ impl Session {
 
     /// Opens an experiment's store for reading: nothing in it is made or
     /// changed, so it may be a folder that cannot be written to. Temporary
-    /// files go into `scratch`, a folder that the caller removes afterwards;
+    /// files go into `overlay`, a folder that the caller removes afterwards;
     /// paid answers are lost with it.
     ///
     /// # Errors
     /// [`Error::NoRun`] if there is no store; or it cannot be read.
-    pub fn open_to_read(experiment: Experiment, setup: Setup, scratch: &Path) -> Result<Self, Error> {
-        let workspace = Workspace::open_to_read(&experiment, &setup, scratch)?;
+    pub fn open_to_read(experiment: Experiment, setup: Setup, overlay: &Path) -> Result<Self, Error> {
+        let workspace = Workspace::open_to_read(&experiment, &setup, overlay)?;
         Ok(Self::of(experiment, setup, workspace))
     }
 
     /// [`Session::open_to_read`] for the experiment of a bundle.
-    pub(crate) fn open_bundle(experiment: Experiment, setup: Setup, scratch: &Path) -> Result<Self, Error> {
-        let workspace = Workspace::open_bundle(&experiment, &setup, scratch)?;
+    pub(crate) fn open_bundle(experiment: Experiment, setup: Setup, overlay: &Path) -> Result<Self, Error> {
+        let workspace = Workspace::open_bundle(&experiment, &setup, overlay)?;
         Ok(Self::of(experiment, setup, workspace))
     }
 

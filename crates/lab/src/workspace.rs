@@ -19,8 +19,9 @@ use store::{ArtifactStore, Journal, SharedJournal};
 pub struct Workspace {
     /// The folder for what must be on a local disk.
     root: PathBuf,
-    /// The folder for everything that is written, if the workspace was opened only to be read.
-    scratch: Option<PathBuf>,
+    /// The folder that takes everything that is written, if the workspace was opened only to be
+    /// read. Like `root`, it has a subfolder for scratch files: [`Workspace::scratch_folder`].
+    overlay: Option<PathBuf>,
     /// Artifacts.
     store: ArtifactStore,
     /// The root as a store: the files of runs on this machine.
@@ -47,40 +48,40 @@ impl Workspace {
         } else {
             (store.clone(), SharedJournal::from(journal))
         };
-        Ok(Self { root, scratch: None, store, local, journal })
+        Ok(Self { root, overlay: None, store, local, journal })
     }
 
-    /// Opens everything to be read; what is written goes into `scratch`.
-    pub(crate) fn open_to_read(experiment: &Experiment, setup: &Setup, scratch: &Path) -> Result<Self, Error> {
+    /// Opens everything to be read; what is written goes into `overlay`.
+    pub(crate) fn open_to_read(experiment: &Experiment, setup: &Setup, overlay: &Path) -> Result<Self, Error> {
         let kept = Self::journal_path(experiment);
         let kept = kept.is_file().then(|| Journal::open_to_read(&kept)).transpose()?;
-        Self::open_with(experiment, setup, scratch, kept)
+        Self::open_with(experiment, setup, overlay, kept)
     }
 
     /// Opens the store of a bundle to be read. A bundle has no journal, so a file of that name in its folder is not the
     /// bundle's, and is not opened: it could be a pipe, or a link to another file.
-    pub(crate) fn open_bundle(experiment: &Experiment, setup: &Setup, scratch: &Path) -> Result<Self, Error> {
-        Self::open_with(experiment, setup, scratch, None)
+    pub(crate) fn open_bundle(experiment: &Experiment, setup: &Setup, overlay: &Path) -> Result<Self, Error> {
+        Self::open_with(experiment, setup, overlay, None)
     }
 
-    fn open_with(experiment: &Experiment, setup: &Setup, scratch: &Path, kept: Option<Journal>) -> Result<Self, Error> {
+    fn open_with(experiment: &Experiment, setup: &Setup, overlay: &Path, kept: Option<Journal>) -> Result<Self, Error> {
         let home = root(experiment);
         if !store::is_url(&experiment.store) && !home.is_dir() {
             let (experiment, place) = (experiment.name.clone(), home.display().to_string());
             return Err(Error::NoRun { experiment, what: "finished run", place });
         }
         let base = ArtifactStore::open_to_read(&Self::address(experiment), &setup.store_options, LAYOUT)?;
-        let written = Arc::new(Journal::open(scratch.join(Journal::FILE))?);
+        let written = Arc::new(Journal::open(overlay.join(Journal::FILE))?);
         let journal = SharedJournal::to_read(written, kept, base.is_remote().then(|| base.clone()));
-        let store = base.with_scratch(&scratch.join("store"))?;
+        let store = base.with_scratch(&overlay.join("store"))?;
         let (root, local) = if base.is_remote() {
-            let root = scratch.join("local");
+            let root = overlay.join("local");
             let local = ArtifactStore::open(&root.to_string_lossy(), &[], LAYOUT)?;
             (root, local)
         } else {
             (home, store.clone())
         };
-        Ok(Self { root, scratch: Some(scratch.to_owned()), store, local, journal })
+        Ok(Self { root, overlay: Some(overlay.to_owned()), store, local, journal })
     }
 
     /// Where an experiment's store is: a folder or a URL.
@@ -95,7 +96,7 @@ impl Workspace {
 
     /// Whether it was opened to be read.
     pub fn is_reading(&self) -> bool {
-        self.scratch.is_some()
+        self.overlay.is_some()
     }
 
     /// The journal of model calls; machines share it if the store is an object
@@ -114,19 +115,19 @@ impl Workspace {
         &self.root
     }
 
-    /// The folder of files that are of no use later.
+    /// The folder of files that are of no use later, inside the folder that may be written to.
     pub(crate) fn scratch_folder(&self) -> PathBuf {
         layout::scratch_folder(self.writable_folder())
     }
 
     /// The folder that may be written to.
     fn writable_folder(&self) -> &Path {
-        self.scratch.as_deref().unwrap_or(&self.root)
+        self.overlay.as_deref().unwrap_or(&self.root)
     }
 
-    /// Keeps a record that every machine may need: in the store, and here if the store is
+    /// Keeps the qualification of a judge, which every machine may need: in the store, and here if the store is
     /// elsewhere.
-    pub(crate) async fn keep_record(&self, name: &str, bytes: Vec<u8>) -> Result<(), Error> {
+    pub(crate) async fn keep_qualification(&self, name: &str, bytes: Vec<u8>) -> Result<(), Error> {
         self.local.replace(name, bytes.clone()).await?;
         if self.store.is_remote() {
             self.store.replace(name, bytes).await?;
@@ -134,9 +135,9 @@ impl Workspace {
         Ok(())
     }
 
-    /// The versions of a record: that of this machine, and that of the store if
+    /// The versions of a judge's qualification: that of this machine, and that of the store if
     /// it is elsewhere.
-    pub(crate) async fn records(&self, name: &str) -> Result<Vec<bytes::Bytes>, Error> {
+    pub(crate) async fn qualifications(&self, name: &str) -> Result<Vec<bytes::Bytes>, Error> {
         let mut found = Vec::from_iter(self.local.get(name).await?);
         if self.store.is_remote() {
             found.extend(self.store.get(name).await?);

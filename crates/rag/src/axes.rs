@@ -224,6 +224,7 @@ macro_rules! stages {
 pub(crate) use stages;
 
 /// Keys whose default is empty, but which no component accepts empty: they are required.
+/// `criterion` and `levels` are settings of the metrics in `eval`, whose schemas come from here too.
 const NEEDED: [&str; 6] = ["model", "file", "source", "criterion", "levels", "fields"];
 
 /// The JSON Schema (draft 2020-12) of a type. A key that must name something,

@@ -214,7 +214,8 @@ pub trait Component: Send + Sync {
     }
 
     /// The names of settings that do not affect its output; they are not part of
-    /// keys. For a list of components, [`Choice::settings_for_key`] leaves them out.
+    /// keys. Empty for a list of several components: the list (`refine`) overrides
+    /// [`Choice::settings_for_key`] and leaves out those of each component.
     fn settings_outside_key(&self) -> &'static [&'static str] {
         match self.parts()[..] {
             [part] => part.settings_outside_key(),

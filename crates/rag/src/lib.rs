@@ -2,9 +2,10 @@
 //! query → retrieve → rerank → refine → prompt → generate`, and the data that flows
 //! between them. This crate knows nothing of metrics or experiments.
 //!
-//! A stage is a folder and one line in the table below; a component (a
-//! chunker, a retriever, …) is one file in the folder and one line in its
-//! `mod.rs`.
+//! A stage is a folder and one line in the table below, which lists what can be
+//! chosen; `load` and `index` have only a folder, because files decide how they are
+//! loaded, and retrievers and rerankers which indexes are made. A component (a
+//! chunker, a retriever, …) is one file in the folder and one line in its `mod.rs`.
 
 mod axes;
 mod component;
@@ -42,6 +43,7 @@ axes::stages! {
     /// What is done with the passages before the answer is written: one step, or a list of steps in their order.
     Refine refine: refine::RefineConfig, in refine, Passages => Passages;
     /// The instructions to the chat model. A path names a file of your own.
+    // It does no work of its own: it replaces the generator's setting `prompt`, so it has the generator's types.
     Prompt prompt: Option<prompt::PromptConfig>, in prompt, Passages => Answers;
     /// How the answer is written.
     Generator generator: Option<generate::GeneratorConfig>, in generate, Passages => Answers;

@@ -50,9 +50,9 @@ pub const CONCURRENCY: usize = 16;
 const MOST_AT_ONCE: usize = 256;
 
 /// The functions used last, the latest first; their processes are kept for the next use.
-static PROCESSES: Mutex<Vec<(ProcessSetup, Arc<FunctionCallQueue>)>> = Mutex::new(Vec::new());
+static PROCESSES: Mutex<Vec<(ProcessSetup, Arc<FunctionProcess>)>> = Mutex::new(Vec::new());
 /// The processes of all [`Function`]s, also those that `PROCESSES` no longer holds.
-static IN_USE: Mutex<Vec<Weak<FunctionCallQueue>>> = Mutex::new(Vec::new());
+static IN_USE: Mutex<Vec<Weak<FunctionProcess>>> = Mutex::new(Vec::new());
 /// The most processes that are kept, however many functions a notebook tries.
 const MAX_IDLE_PROCESSES: usize = 8;
 /// After this many calls in a row that ran out of time, a function is not called for a while.
@@ -289,8 +289,8 @@ pub fn set_place(source: &str, place: FunctionPlace) {
     lock(&PLACES).insert(source.to_owned(), place);
 }
 
-/// Sends calls to an interpreter: one after the other, or several at once.
-struct FunctionCallQueue {
+/// The process of a function, which may not run at the moment, and the calls that it may get.
+struct FunctionProcess {
     /// Free slots for calls. Waiting for one blocks no thread.
     slots: tokio::sync::Semaphore,
     /// Held during a call of a function that is called one at a time.
@@ -299,7 +299,7 @@ struct FunctionCallQueue {
     timeouts: Mutex<RecentTimeouts>,
 }
 
-impl FunctionCallQueue {
+impl FunctionProcess {
     fn new(at_once: Option<usize>) -> Self {
         let slots = tokio::sync::Semaphore::new(at_once.unwrap_or(1));
         Self { slots, alone: Mutex::default(), state: Mutex::default(), timeouts: Mutex::default() }
@@ -347,10 +347,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// timeouts, and functions whose source could not be run, because a missing
 /// package may be installed now.
 pub fn reset_failures() {
-    for queue in lock(&IN_USE).iter().filter_map(Weak::upgrade) {
-        *lock(&queue.timeouts) = RecentTimeouts::default();
+    for process in lock(&IN_USE).iter().filter_map(Weak::upgrade) {
+        *lock(&process.timeouts) = RecentTimeouts::default();
         // A thread that holds the lock is starting the process, so it is not broken.
-        if let Ok(mut state) = queue.state.try_lock()
+        if let Ok(mut state) = process.state.try_lock()
             && matches!(*state, InterpreterState::Broken(_))
         {
             *state = InterpreterState::None;
@@ -365,7 +365,7 @@ pub struct Function {
     parameters: Vec<&'static str>,
     optional: Vec<&'static str>,
     limit: Duration,
-    queue: Arc<FunctionCallQueue>,
+    process: Arc<FunctionProcess>,
 }
 
 impl fmt::Debug for Function {
@@ -396,7 +396,7 @@ impl Function {
             at_once: is_async.then_some(concurrency),
         };
         let limit = Duration::from_secs_f64(script.timeout_seconds);
-        Ok(Self { stage, queue: queue(&setup), setup, parameters, optional, limit })
+        Ok(Self { stage, process: process_of(&setup), setup, parameters, optional, limit })
     }
 
     /// The names of its parameters.
@@ -429,7 +429,7 @@ impl Function {
     pub async fn call_async(self: &Arc<Self>, arguments: Value) -> Result<Value, Box<Failure>> {
         let (function, caller) = (self.clone(), caller());
         // An error means that the semaphore is closed, which never happens.
-        let _slot = self.queue.slots.acquire().await;
+        let _slot = self.process.slots.acquire().await;
         let called =
             tokio::task::spawn_blocking(move || on_behalf_of_blocking(&caller, || function.call(&arguments))).await;
         called.map_err(|error| self.failure(Problem::new(FailureKind::Ended, error.to_string())))?
@@ -445,7 +445,7 @@ impl Function {
     }
 
     fn call_as(&self, arguments: &Value, caller: Option<Arc<str>>) -> Result<Value, Problem> {
-        let _alone = self.setup.at_once.is_none().then(|| lock(&self.queue.alone));
+        let _alone = self.setup.at_once.is_none().then(|| lock(&self.process.alone));
         self.check_pause()?;
         let running = self.live_interpreter(caller.clone())?;
         let mut reply = match running.call(arguments, caller.clone(), self.limit) {
@@ -461,7 +461,7 @@ impl Function {
                 return Err(self.record_timeout(caller.as_deref(), "did not return"));
             }
         };
-        *lock(&self.queue.timeouts) = RecentTimeouts::default();
+        *lock(&self.process.timeouts) = RecentTimeouts::default();
         match exception(&mut reply) {
             Some(problem) => Err(problem),
             None => Ok(reply.remove("value").unwrap_or_default()),
@@ -470,7 +470,7 @@ impl Function {
 
     /// The running interpreter, which is started if there is none.
     fn live_interpreter(&self, caller: Option<Arc<str>>) -> Result<Arc<Interpreter>, Problem> {
-        let mut state = lock(&self.queue.state);
+        let mut state = lock(&self.process.state);
         match &*state {
             InterpreterState::Interpreter(running) if running.is_alive() => return Ok(running.clone()),
             InterpreterState::Broken(problem) => return Err(problem.clone()),
@@ -489,7 +489,7 @@ impl Function {
 
     /// Forgets an interpreter that has ended or is about to end.
     fn forget(&self, ended: &Arc<Interpreter>) {
-        let mut state = lock(&self.queue.state);
+        let mut state = lock(&self.process.state);
         if matches!(&*state, InterpreterState::Interpreter(running) if Arc::ptr_eq(running, ended)) {
             *state = InterpreterState::None;
         }
@@ -517,7 +517,7 @@ impl Function {
 
     /// Fails while the function is paused after too many timeouts.
     fn check_pause(&self) -> Result<(), Problem> {
-        let mut timeouts = lock(&self.queue.timeouts);
+        let mut timeouts = lock(&self.process.timeouts);
         let Some(until) = timeouts.paused_until else { return Ok(()) };
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -533,7 +533,7 @@ impl Function {
     }
 
     fn record_timeout(&self, caller: Option<&str>, what: &str) -> Problem {
-        let mut timeouts = lock(&self.queue.timeouts);
+        let mut timeouts = lock(&self.process.timeouts);
         timeouts.count += 1;
         if timeouts.count >= TIMEOUTS_BEFORE_PAUSE {
             timeouts.paused_until = Some(Instant::now() + (self.limit * PAUSE_FACTOR).min(MAX_PAUSE));
@@ -560,24 +560,24 @@ fn exception(reply: &mut Map<String, Value>) -> Option<Problem> {
     Some(Problem { kind: FailureKind::Raised, message, traceback })
 }
 
-/// The queue of calls of all functions with this setup.
-fn queue(setup: &ProcessSetup) -> Arc<FunctionCallQueue> {
+/// The process of all functions with this setup.
+fn process_of(setup: &ProcessSetup) -> Arc<FunctionProcess> {
     let mut processes = lock(&PROCESSES);
     let entry = match processes.iter().position(|(other, _)| other == setup) {
         Some(i) => processes.remove(i),
         None => {
-            let queue = Arc::new(FunctionCallQueue::new(setup.at_once));
+            let process = Arc::new(FunctionProcess::new(setup.at_once));
             let mut in_use = lock(&IN_USE);
-            in_use.retain(|queue| queue.strong_count() > 0);
-            in_use.push(Arc::downgrade(&queue));
-            (setup.clone(), queue)
+            in_use.retain(|process| process.strong_count() > 0);
+            in_use.push(Arc::downgrade(&process));
+            (setup.clone(), process)
         }
     };
-    let queue = entry.1.clone();
+    let process = entry.1.clone();
     processes.insert(0, entry);
     // Functions that still use a process keep it.
     processes.truncate(MAX_IDLE_PROCESSES);
-    queue
+    process
 }
 
 #[cfg(test)]

@@ -283,6 +283,7 @@ fn read_reference(fields: &Map<String, Value>) -> Result<Option<String>, RecordE
 
 fn read_evidence(fields: &Map<String, Value>) -> Result<Vec<Evidence>, Vec<RecordError>> {
     if let Some((_, value)) = find_filled(fields, &["evidence"]) {
+        // Golden questions in memory have the form of a golden file, so their `span` counts bytes and is kept.
         return read_own_evidence(value, RecordSource::File);
     }
     if let Some((name, value)) =
@@ -315,8 +316,8 @@ fn read_quotes(fields: &Map<String, Value>, name: &str, value: &Value) -> Result
     Ok(pairs.map(|(quote, document)| Evidence { document: document.clone(), quote, span: None }).collect())
 }
 
-/// Evidence in our own form. The `span` of a row of answers in memory is ignored,
-/// because programs count characters; the quote is searched instead.
+/// Evidence in our own form. The `span` of a row of answers ([`RecordSource::Memory`])
+/// is ignored, because programs count characters; the quote is searched instead.
 pub(super) fn read_own_evidence(value: &Value, record_source: RecordSource) -> Result<Vec<Evidence>, Vec<RecordError>> {
     const SHAPE: &str = "write [{\"document\": \"path\", \"quote\": \"words\"}]";
     let parsed;

@@ -174,8 +174,9 @@ pub(super) fn check(passage: &Passage, texts: &DocumentTexts<'_>) -> Result<(), 
     };
     let there = text.get(start..end).map(without_spaces);
     let own = without_spaces(&passage.text);
-    // A text that was changed, for example by a heading before it, contains the text
-    // at its place; an unchanged text must be there itself.
+    // First line: an unchanged text must be at its place. Second line: a text that was
+    // changed, for example by a heading before it, is nowhere in the document, but
+    // contains the text at its place.
     let is_there = |there: &String| {
         there.contains(&own)
             || (!there.is_empty() && own.contains(there.as_str()) && !without_spaces(text).contains(&own))

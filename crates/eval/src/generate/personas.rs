@@ -43,6 +43,8 @@ pub(super) async fn make(
     match chat.chat(&request).await {
         Ok(response) => Ok(read(&response.text, n)),
         Err(models::Error::SchemaMismatch { .. }) => Ok(Vec::new()),
+        // Without a traceback, the user's function raised nothing: it returned what cannot be used, like a model
+        // that breaks the schema. An exception ends the generation unless it is transient.
         Err(models::Error::Function(failed)) if failed.traceback.is_none() => Ok(Vec::new()),
         Err(error) if concerns_one_passage(&error) => Ok(Vec::new()),
         Err(error) => Err(error),

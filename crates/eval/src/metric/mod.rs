@@ -386,8 +386,10 @@ impl<'a> Sample<'a> {
         reference(self.question)
     }
 
-    /// Whether an answer with nothing to score declines. An unclear one counts as
-    /// declining if there are passages: then a judge found nothing in it.
+    /// Whether an answer in which a metric found nothing to score
+    /// ([`Missing::EmptyInput`]) declines, by its wording. Where the words leave it
+    /// unclear (see [`refusal`]), it counts as declining if there are passages: then it
+    /// was the answer in which the metric found nothing.
     fn declines(&self) -> bool {
         let Ok(answer) = self.answer_with_words() else { return false };
         match refusal::wording(&answer) {

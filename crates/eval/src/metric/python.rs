@@ -112,6 +112,7 @@ impl Config {
 impl Describe for Config {
     fn describe(&self) -> Description {
         let wanted = self.script().signature(&PARAMETERS).unwrap_or_default();
+        // With a default (`true`), the function can be called without it.
         let wants = |name| wanted.contains(&(name, false));
         Description {
             needs: Needs {

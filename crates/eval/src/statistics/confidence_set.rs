@@ -74,7 +74,8 @@ const FAR_ABOVE: f64 = 8.0;
 pub struct Standing {
     /// Its group, from 1; `None` for a trial without scores.
     pub group: Option<usize>,
-    /// The probability of a lag this large if the trial were as good as those of
+    /// The probability of a lag (the distance below the mean of the trials, in
+    /// standard errors) this large if the trial were as good as those of
     /// group 1. For a trial of group 1: the probability of differences as large as
     /// those within the group if all of its trials were equal.
     pub p_value: Option<f64>,

@@ -43,11 +43,11 @@ pub(super) fn interval(
         return None;
     }
     let acceleration = cubes / (6.0 * error.powi(3));
-    // Without the term for the bias of the statistic, which is 0 for a mean of means.
-    let bias = acceleration + curvature;
+    // z0 in the source. Its third term, the bias of the statistic itself, is 0 for a mean of means.
+    let bias_correction = acceleration + curvature;
     let reach = reach(items)?;
     let end = |z: f64| {
-        let w = bias + z;
+        let w = bias_correction + z;
         let step = w / (1.0 - acceleration * w).powi(2);
         observed + error * (step + curvature * step * step)
     };

@@ -25,9 +25,9 @@ pub struct Summary {
     pub n_failed: usize,
     /// All rows, also those that do not apply or were not asked.
     pub n_total: usize,
-    /// The mean if every failed row had the lowest score.
+    /// The mean if every failed row had the lowest score of the range, also where lower is better.
     pub worst: Option<f64>,
-    /// The mean if every failed row had the highest score.
+    /// The mean if every failed row had the highest score of the range.
     pub best: Option<f64>,
 }
 

@@ -25,6 +25,7 @@ impl ArtifactTable for Chunk {
             .optional_text("book", rows.iter().map(|chunk| chunk.book.as_deref()))
             .optional_text("heading", rows.iter().map(|chunk| chunk.heading.as_deref()))
             .optional_text("metadata", metadata.iter().map(Option::as_deref))
+            // The white space after the chunk in its document.
             .text("space", rows.iter().map(|chunk| &*chunk.space))
     }
 

@@ -64,9 +64,9 @@ impl<'a> BundleLocation<'a> {
     /// The record of the run and its scores.
     pub(super) async fn record(&self, manifest: &BundleManifest) -> Result<RunRecord, Error> {
         let summary = self.read_checked(manifest, &manifest.run_file(RunFileName::Summary)).await?;
-        let frozen = self.read_checked(manifest, &manifest.run_file(RunFileName::Frozen)).await?;
+        let provenance = self.read_checked(manifest, &manifest.run_file(RunFileName::Frozen)).await?;
         let origin = &self.origin;
-        RunRecord::of_files(&summary, &frozen).map_err(|error| {
+        RunRecord::of_files(&summary, &provenance).map_err(|error| {
             Error::Unusable(format!("{origin}: {error}; make it again with {}", Action::Promote(None)))
         })
     }

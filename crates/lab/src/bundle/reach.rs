@@ -45,9 +45,9 @@ impl Reach {
     /// If the record of the run cannot be read, or its experiment cannot be
     /// understood.
     pub fn of(experiment: &Experiment, record: &RunRecord) -> Result<Self, Error> {
-        let frozen = record.provenance()?;
+        let provenance = record.provenance()?;
         // In a file, settings may be a table or a list; serialized from their types they are always a table.
-        let trials = serde_json::to_value(frozen).map_err(Error::table)?;
+        let trials = serde_json::to_value(provenance).map_err(Error::table)?;
         let trials = Self { functions: has_function(&trials), ..Self::default() };
         // A forged bundle may hold two different experiments, so both are checked.
         let recorded = experiment_of(experiment, record)?;

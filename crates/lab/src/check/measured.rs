@@ -16,8 +16,8 @@ pub(super) struct RecordedMetric {
 impl RecordedMetric {
     /// The metrics of a run by name. Metrics that this version does not understand are left out, so
     /// they never count as the same.
-    pub(super) fn of(frozen: &RunProvenance) -> BTreeMap<String, Self> {
-        let evaluate = toml::from_str::<toml::Table>(&frozen.experiment).ok();
+    pub(super) fn of(provenance: &RunProvenance) -> BTreeMap<String, Self> {
+        let evaluate = toml::from_str::<toml::Table>(&provenance.experiment).ok();
         let evaluate = evaluate.and_then(|mut root| root.remove("evaluate"));
         let part = |key: &str| evaluate.as_ref().and_then(|evaluate| evaluate.get(key));
         let names = |key: &str| -> Vec<&str> {
@@ -26,7 +26,7 @@ impl RecordedMetric {
             listed.iter().filter_map(toml::Value::as_str).collect()
         };
         let (judges, embedder) = (names("judge"), names("embedder"));
-        let identity = |name: &&str| frozen.identities.get(*name).cloned();
+        let identity = |name: &&str| provenance.identities.get(*name).cloned();
         let metrics = part("metrics").and_then(toml::Value::as_array).map_or(&[][..], Vec::as_slice);
         let measured = metrics.iter().filter_map(|value| {
             let config: MetricConfig = value.clone().try_into().ok()?;
@@ -58,12 +58,12 @@ mod tests {
     /// The metrics of a run by an experiment with these settings, whose models have these revisions.
     fn measured(evaluate: &str, revisions: &[(&str, &str)]) -> BTreeMap<String, RecordedMetric> {
         let text = format!("[evaluate]\n{evaluate}\n");
-        let record = record(&fixture::results(1), &text, |frozen| {
+        let record = record(&fixture::results(1), &text, |provenance| {
             let identity = |&(name, revision): &(&str, &str)| {
                 let (provider, revision, parameters) = ("test".to_owned(), revision.to_owned(), json!({}));
                 (name.to_owned(), Identity { provider, model: name.to_owned(), revision, parameters })
             };
-            frozen.identities = revisions.iter().map(identity).collect();
+            provenance.identities = revisions.iter().map(identity).collect();
         });
         RecordedMetric::of(record.provenance().unwrap())
     }

@@ -511,8 +511,8 @@ fn documents_that_changed_since_the_bundle_are_counted() {
     let with = |run: &str, files: &[(&str, &str)]| {
         let mut results = results(&[("recall", whole(vec![1.0; 12]))]);
         results.run = run.to_owned();
-        recorded(&results, EXPERIMENT, |frozen| {
-            frozen.documents = (files.iter())
+        recorded(&results, EXPERIMENT, |provenance| {
+            provenance.documents = (files.iter())
                 .map(|(path, text)| IndexedDocument {
                     path: (*path).to_owned(),
                     bytes: text.len() as u64,

@@ -177,6 +177,7 @@ pub(super) async fn execute(
         let operator = plan.tasks[id].operator();
         active.entry(operator).and_modify(|count| *count -= 1);
         for urgent in turns.end(id) {
+            // Until now it was not urgent: an entry with the default priority. The group is not in an entry.
             if ready.remove(&ready_task(plan, CallTurn::default(), urgent)) {
                 ready.insert(ready_task(plan, turns.of(urgent), urgent));
             }

@@ -114,6 +114,7 @@ async fn measure_one(
         pipeline.retrieve_question(AskedQuestion { text, history, filter: filter.as_ref() }, usize::MAX).await
     };
     let work = async {
+        // The query can be any word: only that there is a search matters.
         for _ in 0..PROBES {
             pipeline.warm_up("ready").await?;
         }

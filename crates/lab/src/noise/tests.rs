@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     QuestionResult,
     plan::trial,
-    record::fixture::{self, UNREACHABLE, endpoint, finish, frozen, session, session_with},
+    record::fixture::{self, UNREACHABLE, endpoint, finish, provenance, session, session_with},
     results::fixture as planted,
 };
 use rag::{Answer, INSTRUCTION_TOKENS, Passage, Span};
@@ -61,7 +61,7 @@ fn results(session: &Session, referenced: usize) -> Results {
 /// A session that finished a run of an experiment with this space.
 async fn finished(folder: &std::path::Path, space: &str, referenced: usize) -> Session {
     let session = session(folder, &text(space, METRICS));
-    finish(&session, &results(&session, referenced), &frozen(&session)).await;
+    finish(&session, &results(&session, referenced), &provenance(&session)).await;
     session
 }
 
@@ -164,7 +164,7 @@ async fn a_trial_that_generates_nothing_has_no_noise() {
     let folder = tempfile::tempdir().unwrap();
     let session =
         session(folder.path(), &text("chunker = \"sentence\"\nretriever = \"bm25\"", "metrics = [\"recall\"]"));
-    finish(&session, &results(&session, 5), &frozen(&session)).await;
+    finish(&session, &results(&session, 5), &provenance(&session)).await;
     let error = noise(&session, "t01", "recall", design(2, 1, 1)).await.unwrap_err();
     assert!(matches!(error, Error::Unusable(_)));
     assert_eq!(error.to_string(), "trial `t01` generates no answers, so there is nothing to repeat");
@@ -197,7 +197,7 @@ async fn a_cap_on_money_is_refused_where_the_generator_or_a_judge_has_no_price()
         let folder = tempfile::tempdir().unwrap();
         let text = text(&SPACE.replace("gpt", generator), &METRICS.replace("strict", judge));
         let session = session_with(folder.path(), &text, |setup| setup.budget_usd = Some(0.5));
-        finish(&session, &results(&session, 5), &frozen(&session)).await;
+        finish(&session, &results(&session, 5), &provenance(&session)).await;
         let found = noise_cost(&session, "t01", "answer_accuracy", design(2, 1, 1)).await;
         match named {
             None => assert!(found.is_ok(), "{found:?}"),
@@ -219,7 +219,7 @@ async fn the_variance_of_a_repeatable_system_is_that_between_its_questions() {
     for (question, reference) in results.questions.iter_mut().zip(["owl", "duck", "owl", "duck"]) {
         question.reference = Some(reference.to_owned());
     }
-    finish(&session, &results, &frozen(&session)).await;
+    finish(&session, &results, &provenance(&session)).await;
     let found = noise(&session, "t01", "token_f1", design(9, 2, 3)).await.unwrap();
     assert_eq!((found.trial.as_str(), found.metric.as_str()), ("t01", "token_f1"));
     assert_eq!((found.used, found.left_out, found.n_questions), (4, 0, 5));

@@ -42,7 +42,7 @@ fn record_for(model: &Identity, time_ms: i64, kinds: &[(VerdictKind, bool)]) -> 
 
 async fn keep(session: &Session, record: &QualificationRecord) {
     let bytes = serde_json::to_vec(record).unwrap();
-    session.workspace().keep_record(&record_name(&record.model), bytes).await.unwrap();
+    session.workspace().keep_qualification(&record_name(&record.model), bytes).await.unwrap();
 }
 
 fn identity_of(session: &Session, name: &str) -> Identity {
@@ -141,7 +141,7 @@ async fn a_record_of_another_model_and_one_that_cannot_be_read_are_none() {
     assert_ne!(record_name(&other), record_name(&strict), "another revision has its own file");
     let name = record_name(&strict);
     for bytes in [serde_json::to_vec(&record_for(&other, 7, &[])).unwrap(), b"{}".to_vec(), b"cut o".to_vec()] {
-        session.workspace().keep_record(&name, bytes).await.unwrap();
+        session.workspace().keep_qualification(&name, bytes).await.unwrap();
         assert_eq!(judges(&session).await.unwrap()[0].record, None);
         assert_eq!(record(session.workspace().root(), &strict), None);
     }

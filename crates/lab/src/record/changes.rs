@@ -30,12 +30,12 @@ const SECTIONS: [(&str, &str); 4] =
 ///
 /// Files of an object store are compared by name and size only.
 pub async fn changed_since(session: &Session, record: &RunRecord) -> Vec<String> {
-    let (frozen, then) = match (record.provenance(), experiment_of(&session.experiment, record)) {
-        (Ok(frozen), Ok(then)) => (frozen, then),
+    let (provenance, then) = match (record.provenance(), experiment_of(&session.experiment, record)) {
+        (Ok(provenance), Ok(then)) => (provenance, then),
         (Err(error), _) | (_, Err(error)) => return vec![format!("what changed since is not known: {error}")],
     };
     let mut lines = of_experiment(&then, &session.experiment);
-    match documents_since(session, &frozen.documents, frozen.read_ms).await {
+    match documents_since(session, &provenance.documents, provenance.read_ms).await {
         Ok(more) => lines.extend(more),
         Err(error) => lines.push(format!("the documents cannot be looked at now: {}", crate::error_chain(&error))),
     }

@@ -44,7 +44,7 @@ pub(crate) fn session_with(folder: &Path, text: &str, change: impl FnOnce(&mut S
 }
 
 /// The record that a session writes of a run without documents.
-pub(crate) fn frozen(session: &Session) -> RunProvenance {
+pub(crate) fn provenance(session: &Session) -> RunProvenance {
     RunProvenance {
         experiment: session.experiment.text_without_secrets(),
         overrides: session.experiment.overrides.clone(),
@@ -56,10 +56,10 @@ pub(crate) fn frozen(session: &Session) -> RunProvenance {
 }
 
 /// Writes the files of a finished run, with this provenance, and makes it the last run of its experiment.
-pub(crate) async fn finish(session: &Session, results: &Results, frozen: &RunProvenance) {
+pub(crate) async fn finish(session: &Session, results: &Results, provenance: &RunProvenance) {
     let (workspace, run) = (session.workspace(), results.run.as_str());
     let bytes = serde_json::to_vec(results).unwrap();
-    workspace.write_run_file(run, RunFileName::Frozen, frozen.to_json().unwrap()).await.unwrap();
+    workspace.write_run_file(run, RunFileName::Frozen, provenance.to_json().unwrap()).await.unwrap();
     let summary = summary_json(results, bytes.len()).unwrap();
     workspace.write_run_file(run, RunFileName::Summary, summary).await.unwrap();
     workspace.write_run_file(run, RunFileName::Results, bytes).await.unwrap();
@@ -69,7 +69,7 @@ pub(crate) async fn finish(session: &Session, results: &Results, frozen: &RunPro
 /// The record of these results, by an experiment of this text, with changes.
 pub(crate) fn record(results: &Results, experiment: &str, change: impl FnOnce(&mut RunProvenance)) -> RunRecord {
     let mut record = RunRecord::of_results(results, experiment);
-    change(record.frozen.as_mut().unwrap());
+    change(record.provenance.as_mut().unwrap());
     record
 }
 

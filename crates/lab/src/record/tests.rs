@@ -1,7 +1,7 @@
 //! What a record says of its run, and which records cannot be read.
 
 use super::{
-    fixture::{finish, frozen, record, session, session_with, text},
+    fixture::{finish, provenance, record, session, session_with, text},
     *,
 };
 use crate::results::fixture as planted;
@@ -64,7 +64,7 @@ fn of_a_record_of_another_version_only_the_formats_are_known() {
         let bytes = serde_json::to_vec(&bytes).unwrap();
         let found = RunProvenance::parse(&bytes).unwrap();
         assert_eq!((found.experiment.as_str(), found.documents.len()), ("", 0));
-        let record = record(&planted::results(1), "", |frozen| *frozen = found.clone());
+        let record = record(&planted::results(1), "", |provenance| *provenance = found.clone());
         assert!(record.readable_provenance().is_none());
         let title = "run zoo-1 of 2026-11-22 10:07 UTC: another version of reverie wrote it in another format: ";
         let error = record.provenance().unwrap_err().to_string();
@@ -76,17 +76,17 @@ fn of_a_record_of_another_version_only_the_formats_are_known() {
 
 #[test]
 fn a_record_whose_artifacts_have_another_format_is_readable_but_not_usable() {
-    let record = record(&planted::results(1), "name = \"x\"", |frozen| {
-        frozen.formats.0.insert("tables".to_owned(), 99_999);
+    let record = record(&planted::results(1), "name = \"x\"", |provenance| {
+        provenance.formats.0.insert("tables".to_owned(), 99_999);
     });
-    assert_eq!(record.readable_provenance().map(|frozen| frozen.experiment.as_str()), Some("name = \"x\""));
+    assert_eq!(record.readable_provenance().map(|provenance| provenance.experiment.as_str()), Some("name = \"x\""));
     assert!(matches!(record.provenance(), Err(Error::Unusable(_))));
 }
 
 #[test]
 fn a_run_of_an_earlier_version_has_no_record_of_its_pipelines() {
     let mut record = record(&planted::results(1), "name = \"x\"", |_| {});
-    record.frozen = None;
+    record.provenance = None;
     let error = record.provenance().unwrap_err().to_string();
     assert!(error.contains("an earlier version of reverie kept no record of its pipelines"), "{error}");
     assert!(record.readable_provenance().is_none() && record.overrides().is_empty());
@@ -98,10 +98,10 @@ fn two_files_are_a_record_if_this_version_reads_both() {
     let results = planted::results(2);
     let summary = crate::run_summary::summary_json(&results, 5).unwrap();
     let whole = record(&results, "name = \"x\"", |_| {});
-    let frozen = whole.provenance().unwrap().to_json().unwrap();
-    let read = RunRecord::of_files(&summary, &frozen).unwrap();
+    let provenance = whole.provenance().unwrap().to_json().unwrap();
+    let read = RunRecord::of_files(&summary, &provenance).unwrap();
     assert_eq!((read.id(), read.provenance().unwrap()), ("zoo-1", whole.provenance().unwrap()));
-    let error = RunRecord::of_files(b"{}", &frozen).unwrap_err().to_string();
+    let error = RunRecord::of_files(b"{}", &provenance).unwrap_err().to_string();
     assert_eq!(error, "another version of reverie wrote its scores in another format");
     assert!(matches!(RunRecord::of_files(&summary, b"cut"), Err(Error::Table(_))));
 }
@@ -138,16 +138,17 @@ fn comparisons_and_the_trial_that_answers_are_those_of_the_results() {
 /// A record of two trials that share their chunks and have an index each.
 fn searched() -> RunRecord {
     let results = planted::results(2);
-    record(&results, "name = \"x\"", |frozen| {
+    record(&results, "name = \"x\"", |provenance| {
         let inputs = |index: TaskId| CorpusInputs {
             chunks: vec![0, 1],
             indexes: BTreeMap::from([(IndexKind::Bm25, vec![index])]),
             question_vectors: None,
         };
         let trials = results.trials.iter().zip([2, 3]);
-        frozen.trials =
-            trials.map(|(found, index)| FrozenTrial { trial: found.trial.clone(), inputs: inputs(index) }).collect();
-        frozen.artifacts = (0..4).map(|id| (id, format!("artifacts/aa/{id}.parquet"))).collect();
+        provenance.trials = trials
+            .map(|(found, index)| ProvenanceTrial { trial: found.trial.clone(), inputs: inputs(index) })
+            .collect();
+        provenance.artifacts = (0..4).map(|id| (id, format!("artifacts/aa/{id}.parquet"))).collect();
     })
 }
 
@@ -157,10 +158,10 @@ fn a_trial_alone_keeps_the_artifacts_that_it_searches() {
     let (alone, names) = record.of_one_trial("t02").unwrap();
     assert_eq!(names, ["artifacts/aa/0.parquet", "artifacts/aa/1.parquet", "artifacts/aa/3.parquet"]);
     assert!(alone.models.is_empty(), "it asks no model");
-    let read = RunRecord::of_files(&alone.summary, &alone.frozen).unwrap();
-    let frozen = read.provenance().unwrap();
-    assert_eq!(frozen.artifacts().collect::<Vec<_>>(), names);
-    assert_eq!(frozen.trials.iter().map(|found| found.trial.id.as_str()).collect::<Vec<_>>(), ["t02"]);
+    let read = RunRecord::of_files(&alone.summary, &alone.provenance).unwrap();
+    let provenance = read.provenance().unwrap();
+    assert_eq!(provenance.artifacts().collect::<Vec<_>>(), names);
+    assert_eq!(provenance.trials.iter().map(|found| found.trial.id.as_str()).collect::<Vec<_>>(), ["t02"]);
     assert_eq!(read.answering(None).unwrap().trial, "t02");
     let (trial, inputs, _) = read.trial_inputs("t02").unwrap();
     assert_eq!((trial.id.as_str(), inputs.all()), ("t02", vec![0, 1, 3]));
@@ -182,7 +183,7 @@ async fn the_last_run_and_any_chosen_one_are_read_from_their_folders() {
     let folder = tempfile::tempdir().unwrap();
     let session = session(folder.path(), &text(SPACE, METRICS));
     assert!(matches!(latest_record(&session).await, Err(Error::NoRun { .. })));
-    let kept = frozen(&session);
+    let kept = provenance(&session);
     for (run, time_ms) in [("zoo-aa1", 1_000), ("zoo-ab2", 2_000), ("zoo-b", 3_000)] {
         finish(&session, &zoo(run, time_ms), &kept).await;
     }
@@ -214,7 +215,7 @@ async fn the_last_run_and_any_chosen_one_are_read_from_their_folders() {
 async fn a_run_without_a_summary_is_read_from_its_results() {
     let folder = tempfile::tempdir().unwrap();
     let session = session(folder.path(), &text(SPACE, METRICS));
-    finish(&session, &zoo("zoo-1", 1_000), &frozen(&session)).await;
+    finish(&session, &zoo("zoo-1", 1_000), &provenance(&session)).await;
     let path = RunFileName::Summary.within(&session.workspace().run_folder("zoo-1"));
     let with = record_of(&session, "zoo-1").await.unwrap();
     std::fs::remove_file(path).unwrap();
@@ -226,7 +227,7 @@ async fn a_run_without_a_summary_is_read_from_its_results() {
 async fn results_that_were_changed_afterwards_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let session = session(folder.path(), &text(SPACE, METRICS));
-    finish(&session, &zoo("zoo-1", 1_000), &frozen(&session)).await;
+    finish(&session, &zoo("zoo-1", 1_000), &provenance(&session)).await;
     let record = record_of(&session, "zoo-1").await.unwrap();
     let path = RunFileName::Results.within(&session.workspace().run_folder("zoo-1"));
     std::fs::write(&path, serde_json::to_vec(&zoo("zoo-1", 9)).unwrap()).unwrap();
@@ -254,16 +255,16 @@ async fn another_file_of_the_same_name_is_warned_of_before_its_run_is_no_longer_
     let folder = tempfile::tempdir().unwrap();
     let ours = session(folder.path(), &text(SPACE, METRICS));
     assert_eq!(same_name_warning(&ours).await, None, "no run yet");
-    finish(&ours, &zoo("zoo-1", 1_000), &frozen(&ours)).await;
+    finish(&ours, &zoo("zoo-1", 1_000), &provenance(&ours)).await;
     assert_eq!(same_name_warning(&ours).await, None, "it is the same file");
-    let theirs = RunProvenance { file: Some("other.toml".to_owned()), ..frozen(&ours) };
+    let theirs = RunProvenance { file: Some("other.toml".to_owned()), ..provenance(&ours) };
     finish(&ours, &zoo("zoo-2", 2_000), &theirs).await;
     assert_eq!(
         same_name_warning(&ours).await.unwrap(),
         "other.toml has the same `name` (zoo): its run zoo-2 is no longer the last one after this; `--run zoo-2` still \
          shows it, and another `name` keeps them apart"
     );
-    finish(&ours, &zoo("zoo-3", 3_000), &RunProvenance { file: None, ..frozen(&ours) }).await;
+    finish(&ours, &zoo("zoo-3", 3_000), &RunProvenance { file: None, ..provenance(&ours) }).await;
     assert_eq!(same_name_warning(&ours).await, None, "a program made it");
 }
 
@@ -271,13 +272,13 @@ async fn another_file_of_the_same_name_is_warned_of_before_its_run_is_no_longer_
 async fn a_run_with_overrides_or_of_another_file_is_remarked_on() {
     let folder = tempfile::tempdir().unwrap();
     let session = session(folder.path(), &text(SPACE, METRICS));
-    let tried = RunProvenance { overrides: vec!["--limit".to_owned(), "3".to_owned()], ..frozen(&session) };
+    let tried = RunProvenance { overrides: vec!["--limit".to_owned(), "3".to_owned()], ..provenance(&session) };
     finish(&session, &zoo("zoo-2", 2_000), &tried).await;
     let record = record_of(&session, "zoo-2").await.unwrap();
     assert_eq!(record.overrides(), ["--limit", "3"]);
     assert_eq!(record.remarks(&session, false), ["run zoo-2 was started with --limit 3"], "there is no whole run");
 
-    finish(&session, &zoo("zoo-1", 1_000), &frozen(&session)).await;
+    finish(&session, &zoo("zoo-1", 1_000), &provenance(&session)).await;
     let said =
         "run zoo-2 was started with --limit 3; the last run without overrides is zoo-1; show it with `--run zoo-1`";
     assert_eq!(record.remarks(&session, false), [said]);
@@ -285,7 +286,7 @@ async fn a_run_with_overrides_or_of_another_file_is_remarked_on() {
     let whole = record_of(&session, "zoo-1").await.unwrap();
     assert!(whole.remarks(&session, false).is_empty());
 
-    let theirs = RunProvenance { file: Some("other.toml".to_owned()), ..frozen(&session) };
+    let theirs = RunProvenance { file: Some("other.toml".to_owned()), ..provenance(&session) };
     finish(&session, &zoo("zoo-3", 3_000), &theirs).await;
     let other = record_of(&session, "zoo-3").await.unwrap();
     let said = "run zoo-3 came from other.toml, which has the same `name` as zoo.toml: another `name` keeps their runs \
@@ -301,7 +302,7 @@ async fn the_experiment_of_a_run_is_what_it_was_and_secrets_are_those_of_today()
         text(&space, METRICS).replacen("price =", &format!("headers = {{ x-key = \"{key}\" }}, price ="), 1)
     };
     let then = session(folder.path(), &with(3, "s3cret-then"));
-    let kept = frozen(&then);
+    let kept = provenance(&then);
     assert!(!kept.experiment.contains("s3cret"), "{}", kept.experiment);
     finish(&then, &zoo("zoo-1", 1_000), &kept).await;
     let now = session(folder.path(), &with(9, "s3cret-now"));
@@ -326,7 +327,7 @@ async fn an_experiment_that_this_version_does_not_understand_is_refused_with_the
             "does not understand its experiment (",
         ),
     ] {
-        let kept = RunProvenance { experiment: experiment.to_owned(), ..frozen(&session) };
+        let kept = RunProvenance { experiment: experiment.to_owned(), ..provenance(&session) };
         finish(&session, &zoo("zoo-1", 1_000), &kept).await;
         let record = latest_record(&session).await.unwrap();
         let error = experiment_of(&session.experiment, &record).unwrap_err();

@@ -1,6 +1,7 @@
-//! What a leaderboard says in words: who leads, who may be as good, who is
-//! worse, and what more questions would tell. The terminal, the page, Python
-//! and trackers show these sentences.
+//! The leaderboard's verdict, which is its sentences: who leads, who may be as
+//! good, who is worse, and what more questions would tell. The terminal, the
+//! page, Python and trackers show them. The verdict of a judge (`eval::verdict`)
+//! and that of a check (`CheckVerdict`) are other things.
 
 use super::{Results, TrialResult, Winner, winner::unproven};
 use eval::statistics::MOST_QUESTIONS;

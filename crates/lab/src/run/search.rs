@@ -76,7 +76,7 @@ pub(super) async fn search(run: &mut Run<'_>) -> Result<(PlanOutcome, Results), 
     let mut seen: Vec<TrialScores> = vec![Vec::new(); problem.trials.len()];
     let mut executed = 0;
     let mut steps = StepLog::default();
-    let mut is_over = true;
+    let mut is_within_budget = true;
     loop {
         let asked = strategy.next(&seen);
         let can_be_retried = |trial, question| scores.can_be_retried(trial, question);
@@ -91,8 +91,8 @@ pub(super) async fn search(run: &mut Run<'_>) -> Result<(PlanOutcome, Results), 
         }
         let known = prepared.trials.iter().zip(&seen).map(|(trial, seen)| (trial.id.as_str(), seen.as_slice()));
         steps.log(&prepared.run_context, stepped().flat_map(|trial| scores.means(trial)), known);
-        is_over = BudgetResult::of(session.budget()).and_then(|budget| budget.partial()).is_none();
-        if !is_over {
+        is_within_budget = BudgetResult::of(session.budget()).and_then(|budget| budget.partial()).is_none();
+        if !is_within_budget {
             break;
         }
     }
@@ -101,7 +101,7 @@ pub(super) async fn search(run: &mut Run<'_>) -> Result<(PlanOutcome, Results), 
     }
     // One plan of everything that was asked: failed calls are made once more, and trials that were
     // asked all compared questions are asked those held back.
-    let is_whole = |seen: &TrialScores| is_over && seen.len() == order.len();
+    let is_whole = |seen: &TrialScores| is_within_budget && seen.len() == order.len();
     let questions = |seen: &TrialScores| match is_whole(seen) {
         true => [&order[..], &held_back[..]].concat(),
         false => order[..seen.len()].to_vec(),

@@ -8,7 +8,9 @@ use eval::{Score, dataset::is_numbered_id};
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
 
-/// The scores of one system's answers: what a comparison needs of them.
+/// The scores of one system's answers: what a comparison needs of them. It is read
+/// from the data that `score` of the Python package returns
+/// (`crates/python/src/bindings/scoring.rs`).
 #[derive(Debug, Clone, Deserialize)]
 pub struct ScoredAnswers {
     judges: Vec<String>,
@@ -25,6 +27,7 @@ struct SystemMetric {
 
 #[derive(Debug, Clone, Deserialize)]
 struct SystemRow {
+    /// Where the row is in the scored file: [`super::RowScores::line`].
     row: usize,
     id: String,
     question: String,
@@ -34,7 +37,7 @@ struct SystemRow {
 #[derive(Debug, Clone, Deserialize)]
 struct AnswerScore {
     value: Option<f64>,
-    /// Whether there should be a value and there is none.
+    /// Whether there should be a value and there is none ([`eval::Missing::is_failure`]).
     #[serde(default)]
     failed: bool,
 }

@@ -86,8 +86,9 @@ impl ModelHandles {
         };
         Ok(match config {
             ModelConfig::Chat(config) => {
-                let counts = config.build(&self.context)?;
-                ModelHandle::Chat(parts::chat(&self.client, name, counts, there.others.clone()))
+                // Counts the tokens of prompts on this machine; it is never called.
+                let token_counter = config.build(&self.context)?;
+                ModelHandle::Chat(parts::chat(&self.client, name, token_counter, there.others.clone()))
             }
             ModelConfig::Embedding(_) => {
                 ModelHandle::Embedding(parts::embedder(&self.client, name, identity()?, there.others.clone()))

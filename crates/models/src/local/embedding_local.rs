@@ -109,7 +109,7 @@ impl Config {
         Ok(OnnxEmbedder {
             pooling: self.pooling_of(&located),
             max_tokens: located.max_tokens,
-            dimensions: located.dimensions().or(model.pool.width()).unwrap_or(0),
+            dimensions: located.dimensions().or(model.pool.columns()).unwrap_or(0),
             query_prefix: self.query_prefix.clone(),
             document_prefix: self.document_prefix.clone(),
             model,
@@ -246,9 +246,9 @@ impl EmbeddingModel for OnnxEmbedder {
             Ok::<_, tokenizers::Error>(text.windows(window, overlap, &parts)?)
         };
         let windows = self.model.tokenize(read).await?;
-        let (tokens, stretches): (Vec<TokenSequence>, Vec<Vec<TokenRange>>) = windows.into_iter().unzip();
-        let stretches = Arc::new(stretches);
-        let sums = self.model.run(&tokens, move |batch, output| stretch_sums(batch, output, &stretches)).await?;
+        let (tokens, ranges): (Vec<TokenSequence>, Vec<Vec<TokenRange>>) = windows.into_iter().unzip();
+        let ranges = Arc::new(ranges);
+        let sums = self.model.run(&tokens, move |batch, output| range_sums(batch, output, &ranges)).await?;
         let mut sums: Vec<(usize, usize, Vec<f32>)> = sums.into_iter().flatten().collect();
         // Windows end in any order, and sums in another order are rounded differently.
         sums.sort_by_key(|(window, part, _)| (*window, *part));
@@ -297,23 +297,23 @@ fn token_rows(batch: &TokenBatch, output: &BatchOutput<'_>) -> Result<Vec<(usize
     Ok(rows.collect())
 }
 
-/// The sum of the token vectors of each stretch in these windows, with the
+/// The sum of the token vectors of each [`TokenRange`] in these windows, with the
 /// indexes of its window and part.
-fn stretch_sums(
+fn range_sums(
     batch: &TokenBatch,
     output: &BatchOutput<'_>,
-    stretches: &[Vec<TokenRange>],
+    ranges: &[Vec<TokenRange>],
 ) -> Result<Vec<(usize, usize, Vec<f32>)>, ShapeError> {
     let columns = token_columns(batch, output)?;
     let mut sums = Vec::new();
     for (row, &window) in batch.texts.iter().enumerate() {
         let tokens = &output.values[row * batch.width * columns..][..batch.lengths[row] * columns];
-        for stretch in &stretches[window] {
+        for range in &ranges[window] {
             let mut sum = vec![0.0_f32; columns];
-            for token in tokens[stretch.tokens.start * columns..stretch.tokens.end * columns].chunks_exact(columns) {
+            for token in tokens[range.tokens.start * columns..range.tokens.end * columns].chunks_exact(columns) {
                 sum.iter_mut().zip(token).for_each(|(sum, value)| *sum += value);
             }
-            sums.push((window, stretch.part, sum));
+            sums.push((window, range.part, sum));
         }
     }
     Ok(sums)

@@ -76,7 +76,7 @@ impl ModelSettings for Config {
         let located = self.locate(cx)?;
         let identity = Self::versioned(located.identity([("sigmoid", self.sigmoid.into())]));
         let model = OnnxModel::open(&located, identity, self.batch_tokens, &[2, 1], cx)?;
-        if let Some(n_labels) = model.pool.width().filter(|n_labels| *n_labels > 2) {
+        if let Some(n_labels) = model.pool.columns().filter(|n_labels| *n_labels > 2) {
             let reason = format!("has {n_labels} labels; a reranker has 1, or 2 of which the second says relevant");
             return Err(Error::bad_file(&located.onnx(&cx.directory)?, reason));
         }

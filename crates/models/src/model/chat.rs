@@ -150,13 +150,15 @@ pub trait ChatModel: Model {
     fn tells_probabilities(&self) -> bool {
         true
     }
-    /// The function of this program that stands for the model, as an error without a
+    /// The function of this program that stands for the model (see `remote/functions.rs`), as an error without a
     /// message; none for every other model.
     fn function_error(&self) -> Option<FunctionError> {
         None
     }
-    /// A lock for callers whose calls share a long beginning, held by one caller at a time: a model
-    /// in this process keeps few computed prompts. None for a model at an endpoint.
+    /// A lock for callers whose calls share a long beginning, such as the contextual enrichment of one
+    /// document's chunks. They take it with [`Chat::turn`](crate::Chat::turn), one caller at a time: a model in
+    /// this process keeps few computed prompts, and two callers would push out each other's. None for a
+    /// model at an endpoint.
     fn turns(&self) -> Option<&Arc<Semaphore>> {
         None
     }
@@ -169,9 +171,9 @@ pub trait ChatModel: Model {
         on_piece(&response.text);
         Ok(response)
     }
-    /// [`ChatModel::chat_streaming`] of a model in another process, which may
-    /// restart its answer: the pieces before a call of `on_restart` are void. No other
-    /// model does that.
+    /// [`ChatModel::chat_streaming`] of a model that may restart its answer: the pieces before a call of
+    /// `on_restart` are void. Only the model in `lab` does that which stands for a part of a trial in another
+    /// process; models at endpoints do not.
     async fn chat_with_restarts(
         &self,
         request: &ChatRequest,

@@ -127,7 +127,7 @@ pub enum Error {
         #[source]
         cause: Cause,
     },
-    /// The program's own function that stands for the model failed.
+    /// The program's own function that stands for the model (see `remote/functions.rs`) failed.
     #[error("{0}")]
     Function(Box<FunctionError>),
     /// The call was cancelled.

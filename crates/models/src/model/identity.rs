@@ -28,7 +28,8 @@ pub struct Identity {
     pub parameters: serde_json::Value,
 }
 
-/// The scheme of an address that names a function of the program.
+/// The scheme of an address that names a function of the program, such as a Python function, which this machine
+/// serves as a chat model: see `remote/functions.rs`.
 pub(crate) const FUNCTION_SCHEME: &str = "function:";
 /// The parameter of a chat model's identity that holds the most tokens of
 /// prompt and answer together.
@@ -53,8 +54,8 @@ impl Identity {
     /// prompts get equal answers, and paid answers are found again after that setting
     /// was changed.
     pub(crate) fn of_calls(&self) -> Cow<'_, Self> {
-        let counts = !self.is_remote() || self.parameters.get(CONTEXT_LENGTH).is_none();
-        if counts {
+        let leaves_out_context = self.is_remote() && self.parameters.get(CONTEXT_LENGTH).is_some();
+        if !leaves_out_context {
             return Cow::Borrowed(self);
         }
         let mut identity = self.clone();
@@ -68,7 +69,8 @@ impl Identity {
     /// across versions, so this is not a field of its own: a model at an
     /// endpoint is identified by its address, a function that stands for a
     /// model by its digest as an address, a model of this process by the
-    /// contents of its files. Settings have a `place` of their own.
+    /// contents of its files. Settings have a place of their own, that of their
+    /// provider: [`ModelConfig::place`](crate::ModelConfig::place).
     pub fn place(&self) -> ModelPlace {
         let schemes = ["http://", "https://", FUNCTION_SCHEME];
         match schemes.iter().any(|scheme| self.revision.starts_with(scheme)) {

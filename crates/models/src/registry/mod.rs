@@ -1,4 +1,7 @@
 //! The registries of the providers that [`provider`](crate::provider) lists, and the settings of a model of any kind.
+//!
+//! A registry is an enum of settings, one variant for each provider of a kind of model. `store::registry!` makes it,
+//! with the form in files (serde), the list `NAMES`, and the methods `name`, `version` and `build`.
 
 use crate::{
     ChatModel, EmbeddingModel, EndpointAccess, Error, Identity, ModelKind, ModelPlace, RerankModel, local,
@@ -161,6 +164,7 @@ impl ModelConfig {
             Self::Chat(_) => "price = { input = …, output = … }",
             Self::Embedding(_) | Self::Rerank(_) => "price = …",
         };
+        // The name of the provider's module, such as `chat_openai`.
         let name = of_any_kind!(self, config => config.name());
         let provider = name.split_once('_').map_or(name, |(_, provider)| provider);
         (format!("{}.{provider}", self.kind().name()), setting)

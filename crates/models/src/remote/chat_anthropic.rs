@@ -24,7 +24,7 @@ preset! {
         conventions: Conventions {
             key_header: Some("x-api-key"),
             headers: &[("anthropic-version", "2023-06-01")],
-            ..Conventions::OPENAI
+            ..Conventions::DEFAULT
         },
         protocol: Protocol::Translated(Translation {
             protocol: GenaiProtocol::Anthropic,

@@ -23,7 +23,7 @@ preset! {
         conventions: Conventions {
             example: "https://RESOURCE.openai.azure.com/openai/v1",
             key_header: Some("api-key"),
-            ..Conventions::OPENAI
+            ..Conventions::DEFAULT
         },
         protocol: Protocol::OpenAi(Differences::NONE),
     }

@@ -20,7 +20,7 @@ preset! {
         base_url: "https://bedrock-runtime.us-east-1.amazonaws.com",
         api_key_env: Some("AWS_BEARER_TOKEN_BEDROCK"),
         context_length: 128_000,
-        conventions: Conventions { probe: Probe::Nonsense(path), ..Conventions::OPENAI },
+        conventions: Conventions { probe: Probe::Nonsense(path), ..Conventions::DEFAULT },
         protocol: Protocol::Translated(Translation {
             protocol: GenaiProtocol::BedrockConverse,
             path,

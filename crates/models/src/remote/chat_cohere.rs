@@ -15,7 +15,7 @@ preset! {
         base_url: "https://api.cohere.ai/compatibility/v1",
         api_key_env: Some("COHERE_API_KEY"),
         context_length: 128_000,
-        conventions: Conventions::OPENAI,
+        conventions: Conventions::DEFAULT,
         protocol: Protocol::OpenAi(Differences {
             schema: SchemaForm::JsonObject,
             tells_probabilities: false,

@@ -19,7 +19,7 @@ preset! {
         base_url: "https://generativelanguage.googleapis.com/v1beta",
         api_key_env: Some("GEMINI_API_KEY"),
         context_length: 1_048_576,
-        conventions: Conventions { key_header: Some("x-goog-api-key"), ..Conventions::OPENAI },
+        conventions: Conventions { key_header: Some("x-goog-api-key"), ..Conventions::DEFAULT },
         protocol: Protocol::Translated(Translation {
             protocol: GenaiProtocol::Gemini,
             path: |model| format!("models/{}:generateContent", path_segment(model)),

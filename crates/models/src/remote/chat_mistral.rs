@@ -16,7 +16,7 @@ preset! {
         base_url: "https://api.mistral.ai/v1",
         api_key_env: Some("MISTRAL_API_KEY"),
         context_length: 128_000,
-        conventions: Conventions::OPENAI,
+        conventions: Conventions::DEFAULT,
         protocol: Protocol::OpenAi(Differences {
             seed: "random_seed",
             tells_probabilities: false,

@@ -19,7 +19,7 @@ preset! {
         base_url: "http://127.0.0.1:11434/v1",
         api_key_env: None,
         context_length: 4096,
-        conventions: Conventions::OPENAI,
+        conventions: Conventions::DEFAULT,
         protocol: Protocol::OpenAi(Differences::NONE),
     }
 }

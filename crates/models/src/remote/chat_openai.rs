@@ -22,7 +22,7 @@ preset! {
         base_url: "",
         api_key_env: None,
         context_length: 32_768,
-        conventions: Conventions { default_endpoint: Some(DefaultEndpoint::OPENAI), ..Conventions::OPENAI },
+        conventions: Conventions { default_endpoint: Some(DefaultEndpoint::OPENAI), ..Conventions::DEFAULT },
         protocol: Protocol::OpenAi(Differences::NONE),
     }
 }

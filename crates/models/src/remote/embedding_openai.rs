@@ -26,7 +26,7 @@ pub(crate) const VERSION: u32 = 1;
 endpoint_settings! {
     /// Settings of a remote embedding model.
     pub struct Config,
-    conventions: Conventions { default_endpoint: Some(DefaultEndpoint::OPENAI), ..Conventions::OPENAI },
+    conventions: Conventions { default_endpoint: Some(DefaultEndpoint::OPENAI), ..Conventions::DEFAULT },
     by default { base_url: "", api_key_env: None, timeout_seconds: 60.0, max_response_bytes: 4 * MAX_RESPONSE };
     after base_url {}
     after headers {}

@@ -240,7 +240,8 @@ impl Endpoint {
             message if message.is_empty() => "no reason given".to_owned(),
             message => message,
         };
-        // Functions are served on this machine only, so no other endpoint may claim to be one.
+        // Functions are served on this machine only, so no other endpoint may claim to be one. A rate limit that a
+        // function meets stays a rate limit: the limiter then slows down, and waiting does not count as a failure.
         if status != 429
             && is_loopback(&self.base)
             && let Some(failed) = said.function()

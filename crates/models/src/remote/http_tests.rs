@@ -125,7 +125,7 @@ fn settings<'a>(base_url: &'a str, headers: &'a BTreeMap<String, String>) -> End
         concurrency: None,
         limits: EndpointLimits::default(),
         query: NO_QUERY,
-        conventions: Conventions::OPENAI,
+        conventions: Conventions::DEFAULT,
     }
 }
 

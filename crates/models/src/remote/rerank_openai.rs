@@ -20,7 +20,7 @@ pub(crate) const VERSION: u32 = 1;
 
 endpoint_settings! {
     /// Settings of a remote rerank model.
-    pub struct Config, conventions: Conventions::OPENAI, by default {
+    pub struct Config, conventions: Conventions::DEFAULT, by default {
         base_url: "", api_key_env: None, timeout_seconds: 60.0, max_response_bytes: MAX_RESPONSE
     };
     after base_url {

@@ -15,12 +15,14 @@ pub(super) const VERSION: u32 = 2;
 
 settings! {
     /// Settings of `sentence`.
+    // serde writes functions instead of its traits; `overlap_follows_size!` below implements the traits with them.
     #[serde(remote = "Self")]
     pub struct Config {
         /// The size of a chunk, in tokens of `cl100k_base`. Default 1024.
         pub chunk_size: u32 = 1024,
         /// The most that a chunk repeats of the one before, in tokens; whole
         /// sentences only. Default: a fifth of `chunk_size`, at most 200.
+        // Only marks that the settings have none: `overlap_follows_size!` then computes it.
         #[serde(default = "not_set")]
         #[schemars(with = "Option<u32>", extend("default" = null))]
         pub chunk_overlap: u32 = 200,
@@ -33,9 +35,11 @@ settings! {
     }
 }
 
+// Implements reading and writing of the settings: an overlap that is not set becomes a fifth of this size.
 overlap_follows_size!(|config| config.chunk_size);
 
 impl Component for Config {
+    // The methods that estimate chunks from the two sizes. This function says how much of a chunk is filled: all of it.
     cut_by_size!(|size| size);
 }
 

@@ -22,7 +22,9 @@ const OUTLINE: usize = 40;
 /// The marks that a text must not contain in these prompts.
 static MARKS: LazyLock<Regex> = LazyLock::new(|| fence::marks(&["document", "passage"], &[]));
 
-/// A text that cannot end its fence or start another speaker's turn.
+/// A text for the prompts of enrichers: it cannot end its fence or start another
+/// speaker's turn. Unlike [`fence::neutral`] it keeps citations, and `]` in what it
+/// replaces; a change here changes prompts, so it needs a higher `VERSION` of the enrichers.
 pub(super) fn neutral(text: &str) -> Cow<'_, str> {
     MARKS.replace_all(text, |found: &Captures<'_>| found[0].replace('<', "‹").replace('>', "›").replace('[', "("))
 }
@@ -41,7 +43,8 @@ pub(super) fn calls_per_chunk(model: &str, item: InputSize, more: u64, completio
 
 /// Does the first of these, and then the others at the same time: what their
 /// prompts share is computed, or cached by a provider, before they need it.
-/// `turn` is that of [`Chat::turn`], for a local model's cache of prompts. It ends
+/// `turn` is the guard of [`Chat::turn`]; while it is held, the other callers of the
+/// same local model wait, because its cache has room for few prompts. It is dropped
 /// when one call is left: that call and the first one of the next caller overlap.
 pub(super) async fn first_then_all<T, F: Future<Output = T>>(
     turn: Option<OwnedSemaphorePermit>,

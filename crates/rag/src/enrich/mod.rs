@@ -47,7 +47,8 @@ impl EnrichedText {
         Self { text: chunk.text.clone(), fallback }
     }
 
-    /// The chunk alone, because a model failed. Fails if the run is ending.
+    /// The chunk alone, because a model failed. Fails if the run is
+    /// ending, which the kind of error says ([`models::Error::ends_work`]).
     fn after_failure(chunk: &Chunk, error: &models::Error) -> Result<Self, Error> {
         let fallback = Some(Fallback::after(error)?);
         Ok(Self { text: chunk.text.clone(), fallback })
@@ -95,7 +96,7 @@ pub trait Enricher: Send + Sync {
     /// says why.
     ///
     /// # Errors
-    /// If the run is ending.
+    /// If the run is ending: a model error of the kinds of [`models::Error::ends_work`].
     async fn enrich(&self, document: &Document, chunks: &[&Chunk]) -> Result<Vec<EnrichedText>, Error> {
         self.enrich_watched(document, chunks, &|| {}).await
     }

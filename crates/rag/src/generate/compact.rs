@@ -40,6 +40,7 @@ impl Generator for Compact {
     ) -> Result<Answer, Error> {
         let task = self.0.task(question);
         let (packs, dropped) = self.0.packs(passages, self.0.room(&task)?);
+        // The generator `refine`, not the stage of that name.
         refine::answer(&self.0, &task, &packs, passages, dropped, on_text).await
     }
 }

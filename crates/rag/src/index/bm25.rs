@@ -3,7 +3,7 @@
 //!
 //! A term adds `idf · tf / (tf + k1 (1 − b + b · length / mean length))` with
 //! `idf = ln(1 + (N − df + ½) / (df + ½))`, k1 = 1.5, b = 0.75; terms are what
-//! [`tokens`](super::tokens) says; a term that stands twice in the query counts
+//! [`terms`](super::terms) says; a term that stands twice in the query counts
 //! twice. Scores agree with LlamaIndex's `BM25Retriever` (bm25s). Unlike it,
 //! the search returns only what shares a term with the query, instead of
 //! filling up with scores of zero.
@@ -11,7 +11,7 @@
 //! Source: Robertson and Zaragoza, The Probabilistic Relevance Framework: BM25
 //! and Beyond, 2009; Kamphuis et al., Which BM25 Do You Mean?, 2020.
 
-use super::{Index, MadeFrom, kind::only, tokens::Tokenizer, top::Top};
+use super::{Index, MadeFrom, kind::only, terms::Tokenizer, top::Top};
 use crate::Error;
 use rayon::prelude::*;
 use std::{collections::HashMap, path::PathBuf};
@@ -22,8 +22,8 @@ const B: f64 = 0.75;
 const MAGIC: [u8; 8] = *b"RVBM25\0\n";
 const FORMAT: u32 = 1;
 const CHECKSUM: usize = 32;
-/// How many texts one task cuts into terms.
-const TASK_TEXTS: usize = 512;
+/// How many texts a thread cuts into terms in one batch.
+const BATCH_TEXTS: usize = 512;
 
 /// The words of texts in a fixed order: entry `i` is the `i`-th searchable chunk.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,7 +71,7 @@ impl Bm25Index {
     /// Reads all texts, with the threads of the current rayon pool. Equal
     /// texts give an equal index.
     pub fn build<T: AsRef<str> + Sync>(texts: &[T]) -> Self {
-        let parts: Vec<PartialIndex> = texts.par_chunks(TASK_TEXTS).map(PartialIndex::read).collect();
+        let parts: Vec<PartialIndex> = texts.par_chunks(BATCH_TEXTS).map(PartialIndex::read).collect();
         let mut postings: HashMap<String, Vec<(u32, u32)>> = HashMap::new();
         let mut lengths = Vec::with_capacity(texts.len());
         for part in parts {
@@ -212,7 +212,7 @@ impl Bm25Index {
     }
 }
 
-/// The postings of the texts of one task.
+/// The postings of the texts of one batch.
 struct PartialIndex {
     postings: HashMap<String, Vec<(u32, u32)>>,
     lengths: Vec<u32>,

@@ -36,7 +36,8 @@ const GROUP_BYTES: usize = HIGH_BYTES + GROUP / 8;
 const MIDDLE: f32 = 15.5;
 /// The greatest absolute value of a number of the query.
 const QUERY_MAX: f32 = 127.0;
-const TASK_ROWS: usize = 1024;
+/// How many rows a thread reads in one batch.
+const BATCH_ROWS: usize = 1024;
 
 /// Rows in five bits per number, and how far each is from its exact row.
 #[derive(Debug)]
@@ -47,7 +48,8 @@ pub(super) struct Coarse {
     rows: Vec<CoarseRow>,
     /// The greatest length of a row, exact or coarse.
     longest: f64,
-    reader: DotProduct,
+    /// The processor instructions that it is read with.
+    dot_product: DotProduct,
     /// Memory for the bounds of the next query: new memory would cost a page fault
     /// for every thousand bounds.
     spare: Mutex<Vec<f32>>,
@@ -103,14 +105,22 @@ impl Coarse {
             .par_chunks_mut((groups * GROUP_BYTES).max(1))
             .zip(&mut rows)
             .zip(data.par_chunks(columns.max(1)))
-            .with_min_len(TASK_ROWS)
+            .with_min_len(BATCH_ROWS)
             .map(|((bits, row), exact)| {
                 let (made, length) = quantize(exact, bits);
                 *row = made;
                 length
             })
             .reduce(|| 0.0, f64::max);
-        Ok(Self { columns, groups, bits, rows, longest, reader: DotProduct::available()[0], spare: Mutex::default() })
+        Ok(Self {
+            columns,
+            groups,
+            bits,
+            rows,
+            longest,
+            dot_product: DotProduct::available()[0],
+            spare: Mutex::default(),
+        })
     }
 
     /// Bounds for all entries, or for some in ascending order, and the `k` of
@@ -124,9 +134,9 @@ impl Coarse {
         let (slack, length, half) = (round_up(slack), round_up(query.length), 0.5 * query.scale);
         let mut upper = std::mem::take(&mut *self.spare.lock().unwrap_or_else(PoisonError::into_inner));
         upper.resize(among.map_or(self.rows.len(), <[u32]>::len), 0.0);
-        let score = |mut top: Top, (task, upper): (usize, &mut [f32])| {
-            let first = task * TASK_ROWS;
-            let mut products = [0; TASK_ROWS];
+        let score = |mut top: Top, (batch, upper): (usize, &mut [f32])| {
+            let first = batch * BATCH_ROWS;
+            let mut products = [0; BATCH_ROWS];
             let products = &mut products[..upper.len()];
             let mut bound = |entry: usize, product: i32, upper: &mut f32| {
                 let row = &self.rows[entry];
@@ -152,7 +162,7 @@ impl Coarse {
             }
             top
         };
-        let likely = share(upper.chunks_mut(TASK_ROWS).enumerate(), || Top::new(k), score, Top::merge);
+        let likely = share(upper.chunks_mut(BATCH_ROWS).enumerate(), || Top::new(k), score, Top::merge);
         Bounds { upper, likely: likely.into_sorted().into_iter().map(|(entry, _)| entry).collect() }
     }
 
@@ -163,12 +173,12 @@ impl Coarse {
 
     /// Fills `products` with the sums of `v · q'` of the first rows.
     fn products(&self, bits: &[u8], query: &[i8], products: &mut [i32]) {
-        self.reader.products(&bits.as_chunks().0[..products.len() * self.groups], self.groups, query, products);
+        self.dot_product.products(&bits.as_chunks().0[..products.len() * self.groups], self.groups, query, products);
     }
 
     /// Fills `products` with the sums of `v · q'` of the first of these entries.
     fn products_of(&self, entries: &[u32], query: &[i8], products: &mut [i32]) {
-        self.reader.products_of(self.bits.as_chunks().0, self.groups, entries, query, products);
+        self.dot_product.products_of(self.bits.as_chunks().0, self.groups, entries, query, products);
     }
 }
 
@@ -242,19 +252,19 @@ enum DotProduct {
 impl DotProduct {
     /// The instructions of this processor, the fastest first.
     fn available() -> Vec<Self> {
-        let mut readers = Vec::new();
+        let mut available = Vec::new();
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") {
             if is_x86_feature_detected!("avx512f")
                 && is_x86_feature_detected!("avx512bw")
                 && is_x86_feature_detected!("avx512vnni")
             {
-                readers.push(Self::Avx512);
+                available.push(Self::Avx512);
             }
-            readers.push(Self::Avx2);
+            available.push(Self::Avx2);
         }
-        readers.push(Self::Plain);
-        readers
+        available.push(Self::Plain);
+        available
     }
 
     fn products(self, bits: &[Group], groups: usize, query: &[i8], products: &mut [i32]) {
@@ -508,10 +518,10 @@ mod tests {
             highest[..coarse.groups * GROUP_BYTES].fill(u8::MAX);
             let bits = highest.as_chunks().0;
             for query in queries {
-                let found = DotProduct::available().into_iter().map(|reader| {
+                let found = DotProduct::available().into_iter().map(|dot_product| {
                     let (mut all, mut some) = ([0; 50], [0; 4]);
-                    reader.products(bits, coarse.groups, &query, &mut all);
-                    reader.products_of(bits, coarse.groups, &[0, 3, 17, 49], &query, &mut some);
+                    dot_product.products(bits, coarse.groups, &query, &mut all);
+                    dot_product.products_of(bits, coarse.groups, &[0, 3, 17, 49], &query, &mut some);
                     assert_eq!(some, [all[0], all[3], all[17], all[49]]);
                     all
                 });

@@ -32,10 +32,10 @@ use std::{
     },
 };
 
-/// A task of the search scores about this many bytes of rows: half of a small
+/// A batch of the search scores about this many bytes of rows: half of a small
 /// second-level cache, so that they stay there for the next queries.
-const TASK_BYTES: usize = 512 << 10;
-/// How many queries are scored against a task's rows before the next group of queries.
+const BATCH_BYTES: usize = 512 << 10;
+/// How many queries are scored against a batch's rows before the next group of queries.
 const QUERY_BLOCK: usize = 64;
 /// Below this size the rows stay in the caches, and a copy would not help.
 const COARSE_BYTES: usize = 64 << 20;
@@ -174,15 +174,15 @@ impl DenseIndex {
         {
             return Ok(vec![found]);
         }
-        let task_rows = (TASK_BYTES / (columns * size_of::<f32>())).next_multiple_of(ROWS);
+        let batch_rows = (BATCH_BYTES / (columns * size_of::<f32>())).next_multiple_of(ROWS);
         let none = || vec![Top::new(k); queries.len()];
         let tops = self
             .data()
-            .par_chunks(task_rows * columns)
+            .par_chunks(batch_rows * columns)
             .enumerate()
-            .fold(none, |mut tops, (task, rows)| {
+            .fold(none, |mut tops, (batch, rows)| {
                 for (queries, tops) in queries.chunks(QUERY_BLOCK).zip(tops.chunks_mut(QUERY_BLOCK)) {
-                    self.scan(task * task_rows, rows, queries, tops);
+                    self.scan(batch * batch_rows, rows, queries, tops);
                 }
                 tops
             })
@@ -262,8 +262,8 @@ impl DenseIndex {
         Some(self.best_of(&candidates, query, k, 256))
     }
 
-    /// The best of some entries by their exact rows, in tasks of `task_entries`.
-    fn best_of(&self, entries: &[u32], query: &[f32], k: usize, task_entries: usize) -> Vec<(u32, f32)> {
+    /// The best of some entries by their exact rows, in batches of `batch_entries`.
+    fn best_of(&self, entries: &[u32], query: &[f32], k: usize, batch_entries: usize) -> Vec<(u32, f32)> {
         let columns = self.header.columns();
         let ahead = (kernel::AHEAD / (columns * size_of::<f32>()).max(1)).max(1);
         let push = |mut top: Top, at: usize| {
@@ -273,9 +273,9 @@ impl DenseIndex {
             top.push(entries[at], self.score(entries[at], query));
             top
         };
-        let tasks = (0..entries.len()).step_by(task_entries);
-        let score = |top: Top, first: usize| (first..entries.len().min(first + task_entries)).fold(top, push);
-        share(tasks, || Top::new(k), score, Top::merge).into_sorted()
+        let batches = (0..entries.len()).step_by(batch_entries);
+        let score = |top: Top, first: usize| (first..entries.len().min(first + batch_entries)).fold(top, push);
+        share(batches, || Top::new(k), score, Top::merge).into_sorted()
     }
 
     fn score(&self, entry: u32, query: &[f32]) -> f32 {

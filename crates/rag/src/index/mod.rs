@@ -11,15 +11,15 @@ mod header;
 mod kernel;
 mod kind;
 mod share;
+mod terms;
 mod token_file;
-mod tokens;
 mod top;
 mod vector_writer;
 
 pub use dense_file::DenseWriter;
 pub use kind::{CreateVectors, Index, MadeFrom, OpenIndex};
+pub(crate) use terms::Tokenizer;
 pub use token_file::{TokenBlock, TokenWriter};
-pub(crate) use tokens::Tokenizer;
 pub use vector_writer::VectorWriter;
 #[cfg(test)]
 pub(crate) use {dense::tests as dense_tests, token_index::tests as token_index_tests};

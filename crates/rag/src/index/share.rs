@@ -1,9 +1,9 @@
-//! Runs tasks on the calling thread and on the threads of the current rayon pool.
+//! Runs batches of work on the calling thread and on the threads of the current rayon pool.
 //!
 //! When to use it: for about a millisecond of work that a caller waits for. With
 //! rayon's own iterators, a caller outside the pool sleeps until threads of the
 //! pool have woken up and done all of the work. Here the caller begins at once,
-//! and threads that wake up in time take tasks from it.
+//! and threads that wake up in time take batches from it.
 
 use std::{
     sync::{
@@ -16,22 +16,22 @@ use std::{
 /// About how long it takes to sleep and to wake up again.
 const A_MOMENT: Duration = Duration::from_micros(50);
 
-/// Folds all tasks. They run in any order and on any number of threads: each
-/// thread folds its tasks with `push`, from `none` on, and `merge` joins the
+/// Folds all batches. They run in any order and on any number of threads: each
+/// thread folds its batches with `push`, from `none` on, and `merge` joins the
 /// results of two threads.
-pub(super) fn share<Task, T: Send>(
-    tasks: impl ExactSizeIterator<Item = Task> + Send,
+pub(super) fn share<Batch, T: Send>(
+    batches: impl ExactSizeIterator<Item = Batch> + Send,
     none: impl Fn() -> T + Sync,
-    push: impl Fn(T, Task) -> T + Sync,
+    push: impl Fn(T, Batch) -> T + Sync,
     merge: impl Fn(T, T) -> T,
 ) -> T {
-    let others = rayon::current_num_threads().min(tasks.len()).saturating_sub(1);
-    let tasks = Mutex::new(tasks);
+    let others = rayon::current_num_threads().min(batches.len()).saturating_sub(1);
+    let batches = Mutex::new(batches);
     let work = || {
         let mut made = none();
-        // The lock is held no longer than it takes to get a task.
-        while let Some(task) = { tasks.lock().unwrap_or_else(PoisonError::into_inner).next() } {
-            made = push(made, task);
+        // The lock is held no longer than it takes to get a batch.
+        while let Some(batch) = { batches.lock().unwrap_or_else(PoisonError::into_inner).next() } {
+            made = push(made, batch);
         }
         made
     };
@@ -50,7 +50,7 @@ pub(super) fn share<Task, T: Send>(
             });
         }
         let made = work();
-        // A thread at its last task ends before this one could fall asleep and wake up again.
+        // A thread at its last batch ends before this one could fall asleep and wake up again.
         let since = Instant::now();
         while at_work.load(Ordering::SeqCst) > 0 && since.elapsed() < A_MOMENT {
             std::hint::spin_loop();
@@ -65,11 +65,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_task_is_done_once_from_outside_and_inside_a_pool_of_any_size() {
+    fn every_batch_is_done_once_from_outside_and_inside_a_pool_of_any_size() {
         for threads in [1, 2, 5] {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             for n in [0u64, 1, 2, 1000] {
-                let sum = || share(0..n as usize, || 0, |sum, task| sum + task as u64, |a, b| a + b);
+                let sum = || share(0..n as usize, || 0, |sum, batch| sum + batch as u64, |a, b| a + b);
                 assert_eq!(pool.install(sum), n * n.saturating_sub(1) / 2);
                 assert_eq!(sum(), n * n.saturating_sub(1) / 2);
             }
@@ -88,7 +88,7 @@ mod tests {
                 while gate.try_lock().is_ok() {
                     std::thread::yield_now();
                 }
-                let sum = share(0..100, || 0, |sum, task| sum + task, |a, b| a + b);
+                let sum = share(0..100, || 0, |sum, batch| sum + batch, |a, b| a + b);
                 go.send(()).unwrap();
                 sum
             })

@@ -42,7 +42,8 @@ const NEVER_CONTENT: [&[&str]; 4] = [
 const PERMALINKS: [&str; 4] = ["headerlink", "anchorjs-link", "header-anchor", "permalink"];
 /// Roles of elements that are not content, on web pages and in books.
 const NAVIGATION: [&str; 4] = ["navigation", "banner", "contentinfo", "search"];
-/// Classes of what the generators of Debian's documentation put around the content: menus, headers and footers.
+/// Classes of what documentation generators (DocBook, Sphinx, …) put around the content: menus, headers and footers.
+/// The list was made with Debian's documentation and applies to all pages.
 const SURROUNDING: [&[&str]; 2] = [
     &["navheader", "navfooter", "navbar", "sphinxsidebar", "sidebar", "breadcrumb", "breadcrumbs"],
     &["skip-link", "cookie-banner", "site-header", "site-footer"],

@@ -115,6 +115,7 @@ fn in_archive(bytes: &[u8], named: Option<Format>) -> Result<Result<Format, &'st
         Err("an Excel workbook")
     } else if entries.has_folder("ppt/") {
         Err("a PowerPoint presentation")
+    // A prefix: the types of texts, templates and master documents (`text`, `text-template`, `text-master`) begin so.
     } else if entries.has_type("application/vnd.oasis.opendocument.tex") {
         Err("an OpenDocument text; save it as .docx")
     } else {

@@ -172,6 +172,7 @@ struct QuestionVectors {
 
 /// The stages that search: for a question, and for a step that searches again.
 pub(crate) struct SearchStages {
+    /// Turns the hits of the retriever into passages ([`Chunker::context`]).
     chunker: Arc<dyn Chunker>,
     retriever: Arc<dyn Retriever>,
     /// Whether they only compute; a user's own function may take long.

@@ -293,9 +293,9 @@ fn one_that_never_returns_three_times_in_a_row_is_left_alone() {
     assert!(failed().contains("within 1.5 s") && failed().contains("within 1.5 s"));
     assert_eq!(returned(), 7, "one that returns is forgiven");
     (0..3).for_each(|_| assert!(failed().contains("within 1.5 s")));
-    assert!(lock(&hasty.queue.timeouts).paused_until.is_some(), "after three failures in a row");
+    assert!(lock(&hasty.process.timeouts).paused_until.is_some(), "after three failures in a row");
     // On a busy machine 15 s may pass before the next call.
-    lock(&hasty.queue.timeouts).paused_until = Some(Instant::now() + PATIENCE);
+    lock(&hasty.process.timeouts).paused_until = Some(Instant::now() + PATIENCE);
     let called = || std::fs::read_to_string(&path).unwrap_or_default().lines().count();
     let before = called();
     assert!(failed().contains("3 times in a row"));

@@ -72,7 +72,8 @@ pub struct Fallback {
 }
 
 impl Fallback {
-    /// The fallback after a model failed. Fails if the run is ending.
+    /// The fallback after a model failed. Fails if the run is ending, which the kind
+    /// of error says ([`models::Error::ends_work`]).
     pub(crate) fn after(error: &models::Error) -> Result<Self, Error> {
         if error.ends_work() {
             return Err(error.clone().into());
@@ -125,7 +126,7 @@ pub trait QueryWriter: Send + Sync {
     /// searched unchanged, and the result says why.
     ///
     /// # Errors
-    /// If the run is ending.
+    /// If the run is ending: a model error of the kinds of [`models::Error::ends_work`].
     async fn write(&self, question: &str, history: &[Message]) -> Result<WrittenQueries, Error>;
 }
 
@@ -149,7 +150,7 @@ pub fn hypothetical_passages(queries: &[SearchQuery]) -> Vec<String> {
 }
 
 /// The mean of each search's vector and those of its passages, of length 1.
-/// `passages` has the vectors of [`passages`], in their order.
+/// `passages` has the vectors of [`hypothetical_passages`], in their order.
 pub fn with_hypothetical_passages(mut texts: Matrix, passages: &Matrix, queries: &[SearchQuery]) -> Matrix {
     let width = texts.columns;
     let mut next = 0..passages.rows();

@@ -24,7 +24,8 @@ pub(crate) struct ApplyStageWork {
     pub(crate) corpus: CorpusInputs,
     /// The task that wrote the queries. Set if questions come after earlier
     /// messages and are replaced by standalone ones, or if the stage searches
-    /// again: it uses the filter that was written with the queries.
+    /// again: that search filters chunks by the question's own filter, joined with
+    /// that of its first written query ([`rag::pipeline::SearchableQuestion`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) queries: Option<TaskId>,
 }

@@ -3,7 +3,7 @@
 use super::{
     super::{
         RunProvenance,
-        fixture::{finish, frozen, session, text},
+        fixture::{finish, provenance, session, text},
     },
     *,
 };
@@ -197,10 +197,10 @@ async fn recorded(folder: &std::path::Path, files: &[(&str, &str)]) -> (Session,
     });
     // As if it had been read a day ago: no file is old enough to be taken for the one that was read.
     let read_ms = crate::clock::now_ms() - 86_400_000;
-    let frozen = RunProvenance { documents: documents.collect(), read_ms, ..frozen(&session) };
+    let provenance = RunProvenance { documents: documents.collect(), read_ms, ..provenance(&session) };
     let mut results = crate::results::fixture::results(1);
     results.questions = vec![Question { id: "a".to_owned(), question: "Why?".to_owned(), ..Question::default() }];
-    finish(&session, &results, &frozen).await;
+    finish(&session, &results, &provenance).await;
     let record = super::super::latest_record(&session).await.unwrap();
     (session, record)
 }

@@ -8,6 +8,7 @@ use toml::{
 };
 
 store::registry! {
+    // `TrackerConfig::build` checks the settings and makes a `Pace`; it needs no context: `from ()`.
     /// The trackers on which runs are shown, besides the run's own folder.
     #[derive(schemars::JsonSchema)]
     pub enum TrackerConfig builds Pace, from (), or TrackerSettingsError {

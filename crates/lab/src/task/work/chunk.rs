@@ -32,6 +32,7 @@ impl DoWork for ChunkWork {
             // All calls are waited for, because they may have been paid.
             let cut: Vec<Result<Vec<rag::Chunk>, rag::Error>> = each.collect().await;
             let mut cut = cut.into_iter().collect::<Result<Vec<_>, _>>()?;
+            // `take_space` copies the white space after each chunk from the document's text.
             for (chunks, document) in cut.iter_mut().zip(&documents) {
                 chunks.iter_mut().for_each(|chunk| chunk.take_space(&document.text));
             }

@@ -26,11 +26,12 @@ impl DoWork for EmbedInContextWork {
         let models = cx.models();
         let enricher = self.enricher.build(&models.context(Some(&self.model)))?;
         let embedder = cx.run_context.models().embedder(&self.model)?;
-        let alone = AtomicUsize::new(0);
+        // Chunks with the vector of their text alone, because the enricher made none in context.
+        let without_context = AtomicUsize::new(0);
         let embed = async |i: usize| {
             let (document, chunks) = shard[i];
             let made = enricher.vectors(document, chunks).await?;
-            alone.fetch_add(made.alone, Ordering::Relaxed);
+            without_context.fetch_add(made.alone, Ordering::Relaxed);
             Ok(made.matrix)
         };
         let sizes: Vec<usize> = shard.iter().map(|(_, chunks)| chunks.len()).collect();
@@ -41,10 +42,11 @@ impl DoWork for EmbedInContextWork {
         if made.matrix.columns == 0 {
             made.matrix.columns = embedder.dimensions();
         }
-        let alone = alone.into_inner();
-        if alone > 0 {
+        let without_context = without_context.into_inner();
+        if without_context > 0 {
             let enricher = self.enricher.name();
-            cx.run_context.log("embedded_alone", json!({ "task": cx.task.key, "enrich": enricher, "chunks": alone }));
+            cx.run_context
+                .log("embedded_alone", json!({ "task": cx.task.key, "enrich": enricher, "chunks": without_context }));
         }
         let mut before = 0;
         let left = shard.iter().filter(|(_, chunks)| {

@@ -11,8 +11,10 @@
 //!
 //! A process that no longer reports may have spent its whole allowance, so all
 //! of it counts as spent. An authority that was restarted knows only what
-//! living processes report, which they do every few seconds; until all had
-//! time to report, its caller must pass it requests without a wanted amount.
+//! living processes report, which they do every few seconds. Whoever holds the
+//! authority (the actor of a cluster) must therefore set `wanted` of each
+//! request to `None` in the first seconds after a restart, until every living
+//! process had time to report.
 
 use super::{BudgetAdmission, BudgetInner, BudgetState, Obstacle, obstacle};
 use crate::{

@@ -52,7 +52,7 @@ impl LlamaEngine {
 
     /// Runs a job. Dropping the future ends it after its current step.
     pub(crate) async fn run(&self, job: LlamaJob) -> Result<JobOutcome, Error> {
-        let _call = self.shared.load.enter();
+        let _call = self.shared.call_load.enter();
         let (reply, outcome) = oneshot::channel();
         self.shared.queue.push(&ids(&job.prompt), (job, reply));
         outcome.await.map_err(|_| self.shared.failure("its threads have ended"))?
@@ -77,6 +77,7 @@ impl Drop for ThreadExit<'_> {
 
 /// What one thread does.
 fn work(shared: &EngineState, thread: usize, runtime: &Runtime) {
+    // A thread without weights holds no prompts, has no answer to send, and has nothing to copy for other threads.
     // If loading fails, the job gets the error, and the next job tries again.
     while let Some((job, reply)) = shared.queue.next(thread, Vec::new(), || (), |_| None) {
         if reply.is_closed() {

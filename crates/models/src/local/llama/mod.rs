@@ -5,11 +5,11 @@
 //! [`Vocabulary`], so that a request that cannot work costs nothing. The
 //! [`LlamaEngine`] is a few threads that share the weights and do the jobs.
 
+mod call_load;
 mod contention;
 mod engine;
 mod gbnf;
 mod job;
-mod load;
 mod queue;
 mod sampler;
 mod schema;

@@ -5,9 +5,10 @@ use super::gbnf;
 use crate::Error;
 use serde_json::{Map, Value};
 
-/// The grammar that admits exactly the JSON texts the schema admits. Objects
-/// hold the declared properties and no others, required ones first, unless
-/// `additionalProperties` says otherwise.
+/// A grammar all of whose texts the schema admits, but not every text that the
+/// schema admits: objects hold the declared properties in a fixed order, required
+/// ones first, and no others unless `additionalProperties` says otherwise;
+/// numbers have a limited number of digits, and white space is limited.
 pub(crate) fn grammar(schema: &Value) -> Result<String, Error> {
     check(schema, "#")?;
     gbnf::of_schema(schema).map_err(|reason| Error::Config(format!("the JSON Schema of the answer: {reason}")))

@@ -2,8 +2,8 @@
 
 use super::{
     backend,
+    call_load::CallLoad,
     job::{LlamaJob, OutcomeSender},
-    load::CallLoad,
     queue::JobQueue,
 };
 use crate::{CpuBudget, Error, locked};
@@ -54,7 +54,8 @@ pub(super) struct PromptState {
 pub(super) struct EngineState {
     pub(super) settings: EngineSettings,
     pub(super) queue: JobQueue<(LlamaJob, OutcomeSender), PromptState>,
-    pub(super) load: CallLoad,
+    /// The calls at present.
+    pub(super) call_load: CallLoad,
     /// Also held while a context is made, which llama.cpp cannot do twice at
     /// a time for one model.
     weights: Mutex<Option<Arc<LlamaModel>>>,
@@ -63,7 +64,7 @@ pub(super) struct EngineState {
 impl EngineState {
     pub(super) fn new(settings: EngineSettings) -> Self {
         let queue = JobQueue::new(settings.workers());
-        Self { settings, queue, load: CallLoad::default(), weights: Mutex::new(None) }
+        Self { settings, queue, call_load: CallLoad::default(), weights: Mutex::new(None) }
     }
 
     /// The weights, which are loaded the first time.
@@ -81,7 +82,7 @@ impl EngineState {
 
     /// How many threads a request gets at present.
     pub(super) fn threads_for_a_call(&self) -> usize {
-        if self.load.is_single() { self.settings.threads } else { self.settings.threads / self.settings.workers() }
+        if self.call_load.is_single() { self.settings.threads } else { self.settings.threads / self.settings.workers() }
     }
 
     /// Runs `make` while no other thread makes a context.

@@ -37,7 +37,8 @@ pub(super) struct LlamaWorker<'a> {
     context: LlamaContext<'a>,
     batch: LlamaBatch<'static>,
     slots: PromptSlots,
-    /// Whether a copied sequence waits for the next step, which carries the copy out.
+    /// Whether a copied sequence waits for the next step: llama.cpp only notes a copy, and moves the data with the next
+    /// decode. Until then the sequence has the old data, so nothing is lent to other threads or moved to a new context.
     copying: bool,
     threads: usize,
     contention: Contention,
@@ -203,7 +204,8 @@ impl<'a> LlamaWorker<'a> {
         if self.model.is_recurrent() || self.model.is_hybrid() {
             return 0;
         }
-        // Sequences with their own memory can only be copied as a whole.
+        // Each sequence of this context has its own memory (`with_kv_unified(false)`), so it can only be copied as a
+        // whole.
         match self.context.kv_cache_seq_cp(source as i32, slot as i32, None, None) {
             Ok(()) => {
                 self.copying = true;

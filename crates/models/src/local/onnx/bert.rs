@@ -94,12 +94,13 @@ pub(crate) fn convert(
     head: ModelHead,
 ) -> Result<Vec<u8>, ConversionError> {
     let bert = Bert::new(weights, config)?;
-    let mut writer = GraphWriter { bert, precision, graph: OnnxGraph::default(), mask: String::new() };
+    let mut writer = GraphWriter { bert, precision, graph: OnnxGraph::default(), lengths: String::new() };
     let mut hidden = writer.embeddings()?;
     writer.graph.int64s("last_axis", &[-1]);
     writer.graph.floats("tiny", &[1], &[1e-6]);
-    // No GELU goes below -0.17, so no token's largest magnitude is missed
-    // when only values above this bound are looked at.
+    // The least divisor of a token that a GELU wrote. No GELU goes below -0.17, so
+    // a magnitude above this bound is that of a positive value: `product`, which knows
+    // this constant by its name, takes the largest value without `Abs`.
     writer.graph.floats("gelu_floor", &[1], &[0.2]);
     for layer in 0..writer.bert.n_layers {
         hidden = writer.layer(layer, &hidden)?;
@@ -196,7 +197,7 @@ struct GraphWriter<'a> {
     precision: Precision,
     graph: OnnxGraph,
     /// The name of the value with the real length of each text; empty where a text is run alone.
-    mask: String,
+    lengths: String,
 }
 
 impl GraphWriter<'_> {
@@ -233,7 +234,7 @@ impl GraphWriter<'_> {
         let [hidden, lengths] =
             self.graph.node_of(MICROSOFT, "EmbedLayerNormalization", &inputs[..n_inputs], &attributes);
         if !mask.is_empty() {
-            self.mask = lengths;
+            self.lengths = lengths;
         }
         Ok(hidden)
     }
@@ -260,10 +261,10 @@ impl GraphWriter<'_> {
         let bias = self.constant(&format!("{name}.attention.bias"), &Tensor::stacked(&biases));
         let weight_name = format!("{name}.attention.weight");
         let heads = ("num_heads", Int(self.bert.n_heads as i64));
-        let mask = self.mask.clone();
+        let lengths = self.lengths.clone();
         let Precision::Integer { limit } = self.precision else {
             let weight = self.constant(&weight_name, &weight);
-            return Ok(self.graph.fused("Attention", &[input, &weight, &bias, &mask], &[heads]));
+            return Ok(self.graph.fused("Attention", &[input, &weight, &bias, &lengths], &[heads]));
         };
         let quantized = QuantizedMatrix::quantize_columns(&weight, limit)?;
         let columns = quantized.scales.len();
@@ -271,12 +272,13 @@ impl GraphWriter<'_> {
         let scales = self.graph.floats(&format!("{name}.attention.scales"), &[columns], &quantized.scales);
         let zeros = self.graph.int8s(&format!("{name}.attention.zeros"), &[columns], &vec![0; columns]);
         let [integers, scale, zero] = self.graph.node_of("", "DynamicQuantizeLinear", &[input], &[]);
-        let inputs = [&integers, &weight, &bias, &scale, &scales, &mask, &zero, &zeros].map(String::as_str);
+        let inputs = [&integers, &weight, &bias, &scale, &scales, &lengths, &zero, &zeros].map(String::as_str);
         Ok(self.graph.fused("QAttention", &inputs, &[heads]))
     }
 
     /// `input × weight`, without bias: its readers add it. A `floor` asks for
-    /// one scale per token; it is the least that a token is divided by.
+    /// one scale per token: it is the name of the constant with the least divisor of
+    /// a token. With `gelu_floor`, `input` must come from a GELU, and `Abs` is left out.
     fn product(&mut self, name: &str, input: &str, floor: Option<&str>) -> Result<(String, String), ConversionError> {
         let weight = self.bert.weights.tensor(&format!("{}{name}.weight", self.bert.prefix))?.transposed()?;
         let (_, columns) = weight.rows_and_columns()?;

@@ -1,7 +1,8 @@
 //! ONNX Runtime in this process: what the local embedding and rerank models
 //! share. `files` decides which file to run and converts weights if needed,
-//! `tokens` makes batches of texts, `runtime` runs them within the CPU budget,
-//! `model` puts these together.
+//! `tokens` makes batches of texts, `windows` cuts a text that is longer than
+//! the model reads into overlapping windows, `runtime` runs batches within the
+//! CPU budget, `model` puts these together.
 
 mod bert;
 mod files;

@@ -97,7 +97,7 @@ struct PoolState {
     inputs: Vec<GraphInput>,
     output: String,
     rank: usize,
-    width: Option<usize>,
+    columns: Option<usize>,
     idle: Mutex<Vec<Session>>,
 }
 
@@ -133,16 +133,17 @@ impl SessionPool {
         let session = session(&environment, file, threads)?;
         let bad = |error: SignatureError| Error::bad_file(file, error);
         let inputs = session.inputs().iter().map(GraphInput::new).collect::<Result<Vec<_>, _>>().map_err(bad)?;
-        let (output, rank, width) = output(session.outputs(), ranks).map_err(bad)?;
+        let (output, rank, columns) = output(session.outputs(), ranks).map_err(bad)?;
         let idle = Mutex::new(vec![session]);
         let (model, file) = (model.to_owned(), file.to_owned());
-        let shared = PoolState { model, file, environment, threads, inputs, output, rank, width, idle };
+        let shared = PoolState { model, file, environment, threads, inputs, output, rank, columns, idle };
         Ok(Self { shared: Arc::new(shared), slots: Arc::new(Semaphore::new(n_sessions)), cpu: cpu.clone(), n_sessions })
     }
 
-    /// The length of an output's vectors, if the model file says it.
-    pub(crate) fn width(&self) -> Option<usize> {
-        self.shared.width
+    /// The size of the output's last dimension, if the model file says it: the length of a vector, or the number of
+    /// labels.
+    pub(crate) fn columns(&self) -> Option<usize> {
+        self.shared.columns
     }
 
     /// Whether the output that is read has a vector for each token.
@@ -240,7 +241,7 @@ impl GraphInput {
     }
 }
 
-/// The output to read, its number of dimensions, and the length of its vectors if that is fixed.
+/// The output to read, its number of dimensions, and the size of its last dimension if that is fixed.
 /// Exporters leave all kinds of outputs in a graph; their names are no guide,
 /// but their numbers of dimensions are.
 fn output(outlets: &[Outlet], ranks: &[usize]) -> Result<(String, usize, Option<usize>), SignatureError> {
@@ -249,8 +250,8 @@ fn output(outlets: &[Outlet], ranks: &[usize]) -> Result<(String, usize, Option<
             if let ValueType::Tensor { ty: TensorElementType::Float32, shape, .. } = outlet.dtype()
                 && shape.len() == *rank
             {
-                let width = shape.last().and_then(|width| usize::try_from(*width).ok()).filter(|width| *width > 0);
-                return Ok((outlet.name().to_owned(), *rank, width));
+                let columns = shape.last().and_then(|size| usize::try_from(*size).ok()).filter(|size| *size > 0);
+                return Ok((outlet.name().to_owned(), *rank, columns));
             }
         }
     }

@@ -84,7 +84,7 @@ impl LongText {
         let windows = windows(n, room, overlap);
         let mut read: Vec<Vec<TokenRange>> = vec![Vec::new(); windows.len()];
         for (part, bytes) in parts.iter().enumerate() {
-            for (window, tokens) in stretches(self.tokens_in(bytes), &windows, n) {
+            for (window, tokens) in ranges_in_windows(self.tokens_in(bytes), &windows, n) {
                 let shift = |token: usize| token - windows[window].start + self.head.ids.len();
                 read[window].push(TokenRange { part, tokens: shift(tokens.start)..shift(tokens.end) });
             }
@@ -124,7 +124,7 @@ fn windows(n: usize, room: usize, overlap: usize) -> Vec<Range<usize>> {
 
 /// In which windows tokens are read: all in the one with the most context around
 /// them; if none holds all, each in the one with the nearest middle.
-fn stretches(tokens: Range<usize>, windows: &[Range<usize>], n: usize) -> Vec<(usize, Range<usize>)> {
+fn ranges_in_windows(tokens: Range<usize>, windows: &[Range<usize>], n: usize) -> Vec<(usize, Range<usize>)> {
     if tokens.is_empty() {
         return Vec::new();
     }
@@ -138,17 +138,17 @@ fn stretches(tokens: Range<usize>, windows: &[Range<usize>], n: usize) -> Vec<(u
     if let Some((window, _)) = holding.min_by_key(|(_, window)| Reverse(around(window))) {
         return vec![(window, tokens)];
     }
-    let mut stretches = Vec::new();
+    let mut ranges = Vec::new();
     let mut from = tokens.start;
     for (i, window) in windows.iter().enumerate() {
         // Two windows meet in the middle of what they share.
         let until = windows.get(i + 1).map_or(n, |next| usize::midpoint(next.start, window.end)).min(tokens.end);
         if from < until {
-            stretches.push((i, from..until));
+            ranges.push((i, from..until));
             from = until;
         }
     }
-    stretches
+    ranges
 }
 
 #[cfg(test)]
@@ -170,20 +170,20 @@ mod tests {
     fn a_part_is_read_where_most_stands_around_it_and_each_token_once() {
         let windows = windows(30, 10, 4);
         assert_eq!(windows, [0..10, 6..16, 12..22, 18..28, 20..30]);
-        assert_eq!(stretches(0..2, &windows, 30), [(0, 0..2)], "nothing stands before the text");
-        assert_eq!(stretches(6..8, &windows, 30), [(0, 6..8)]);
-        assert_eq!(stretches(8..10, &windows, 30), [(1, 8..10)]);
-        assert_eq!(stretches(26..28, &windows, 30), [(4, 26..28)]);
-        assert!(stretches(3..3, &windows, 30).is_empty());
+        assert_eq!(ranges_in_windows(0..2, &windows, 30), [(0, 0..2)], "nothing stands before the text");
+        assert_eq!(ranges_in_windows(6..8, &windows, 30), [(0, 6..8)]);
+        assert_eq!(ranges_in_windows(8..10, &windows, 30), [(1, 8..10)]);
+        assert_eq!(ranges_in_windows(26..28, &windows, 30), [(4, 26..28)]);
+        assert!(ranges_in_windows(3..3, &windows, 30).is_empty());
         for (start, end) in [(2, 12), (0, 30), (5, 26), (9, 23)] {
-            let read = stretches(start..end, &windows, 30);
+            let read = ranges_in_windows(start..end, &windows, 30);
             assert!(read.iter().all(|(window, tokens)| {
                 windows[*window].start <= tokens.start && tokens.end <= windows[*window].end
             }));
             let tokens: Vec<usize> = read.into_iter().flat_map(|(_, tokens)| tokens).collect();
             assert_eq!(tokens, (start..end).collect::<Vec<_>>());
         }
-        assert_eq!(stretches(2..12, &windows, 30), [(0, 2..8), (1, 8..12)], "they meet in the middle of 6..10");
+        assert_eq!(ranges_in_windows(2..12, &windows, 30), [(0, 2..8), (1, 8..12)], "they meet in the middle of 6..10");
     }
 
     #[test]

@@ -107,7 +107,9 @@ pub(crate) enum Probe {
 }
 
 impl Conventions {
-    pub(crate) const OPENAI: Self = Self {
+    /// The common case, on which each provider's own conventions are based: the key as a bearer token, no other
+    /// headers, a list of models, and no default endpoint.
+    pub(crate) const DEFAULT: Self = Self {
         example: "http://127.0.0.1:8000/v1",
         key_header: None,
         headers: &[],

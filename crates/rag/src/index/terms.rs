@@ -1,5 +1,6 @@
-//! What BM25 (and the search for an answer's source) takes for a word: the choice of LlamaIndex's BM25 retriever for
-//! English, so that the scores of the two agree.
+//! What BM25 (and the search for an answer's source, `generate/citation.rs`) takes
+//! for a word: the choice of LlamaIndex's BM25 retriever for English, so that the
+//! scores of the two agree.
 //!
 //! Difference: combining marks (vowel signs of Hindi and Thai, accents that are
 //! characters of their own) are part of a word, where Python's `\w` ends it. In a

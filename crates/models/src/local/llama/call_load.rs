@@ -26,7 +26,7 @@ impl CallLoad {
     /// Counts a call until the guard is dropped.
     pub(super) fn enter(&self) -> CallGuard<'_> {
         locked(&self.state).calls += 1;
-        CallGuard { load: self }
+        CallGuard { call_load: self }
     }
 
     /// Whether there has been no more than one call for a while.
@@ -39,12 +39,12 @@ impl CallLoad {
 /// A call that is counted.
 #[derive(Debug)]
 pub(super) struct CallGuard<'a> {
-    load: &'a CallLoad,
+    call_load: &'a CallLoad,
 }
 
 impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
-        let mut state = locked(&self.load.state);
+        let mut state = locked(&self.call_load.state);
         state.calls -= 1;
         if state.calls == 1 {
             state.single_since = Some(Instant::now());
