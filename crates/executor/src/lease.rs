@@ -112,6 +112,7 @@ impl Authority {
         let free = self.target().saturating_sub(taken + kept);
         // Rounded up, so that the remainder is used too; the free places bound it.
         let granted = self.share(process, needs, usize::div_ceil).min(needs).min(free);
+        // Of the rates, the process gets the same fraction as of the granted places, and no more than others leave.
         let (requests, tokens) = self.limit.rates();
         let part = granted as f64 / (taken + granted).max(1) as f64;
         let rate = |limit: Option<f64>, used: f64| limit.map(|limit| (limit * part).min(limit - used).max(0.0));

@@ -11,8 +11,8 @@ use std::{
 use tokio::{sync::Notify, time::Instant};
 
 /// If calls were given up less than this long ago, a refused call is given up at
-/// once: it belongs to the same run.
-const SAME_RUN: Duration = Duration::from_secs(60);
+/// once: it belongs to the same series of refusals.
+const SAME_SERIES: Duration = Duration::from_secs(60);
 
 /// The calls that were refused and wait for another attempt.
 #[derive(Debug, Default)]
@@ -56,7 +56,7 @@ impl Refusals {
     pub(crate) fn record(&self, patience: Duration, now: Instant) -> Patience {
         let mut period = self.period();
         self.any.store(true, Ordering::Relaxed);
-        if period.given_up.is_some_and(|at| now.saturating_duration_since(at) <= SAME_RUN) {
+        if period.given_up.is_some_and(|at| now.saturating_duration_since(at) <= SAME_SERIES) {
             period.given_up = Some(now);
             return Patience::AlreadyExhausted;
         }
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!((at(0), at(59)), (Patience::Left, Patience::Left));
         refusals.passed();
         assert_eq!((at(61), at(120), at(121)), (Patience::Left, Patience::Left, Patience::JustExhausted));
-        assert_eq!((at(122), at(181)), (Patience::AlreadyExhausted, Patience::AlreadyExhausted), "of the same run");
+        assert_eq!((at(122), at(181)), (Patience::AlreadyExhausted, Patience::AlreadyExhausted), "of the same series");
         refusals.passed();
         assert_eq!(at(182), Patience::Left, "what gets through is a new beginning");
     }

@@ -21,7 +21,7 @@ pub struct AttemptLoad {
     pub others: usize,
 }
 
-/// A limit that is learned, and kept from run to run.
+/// A limit that is learned, and kept in memory from run to run of the same executor object.
 #[derive(Debug)]
 pub struct LearnedLimit {
     controller: AdaptiveController,

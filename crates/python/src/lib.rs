@@ -1,9 +1,13 @@
 //! The module `reverie._core`: what the Python package `reverie` does in Rust.
 //!
+//! For `reverie.executors`, where a run is one call of an executor, and a task
+//! is one of its inputs:
+//!
 //! - [`scheduler`]: which task is next, and what an attempt's end means for it.
-//! - [`aimd`]: how many attempts may run, by Phoenix's rule.
+//! - [`aimd`]: how many attempts may run, by the rule of Phoenix (`phoenix.evals.executors`).
 //! - [`adaptive`]: the same, as the limiter of the crate `executor` learns it.
-//! - `bindings` (feature `python`): all that Python sees.
+//!
+//! And `bindings` (feature `python`): all that Python sees.
 //!
 //! Executors run no event loop of their own: the user's `asyncio` loop calls
 //! their code, which holds no thread and never waits.

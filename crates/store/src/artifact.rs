@@ -156,8 +156,11 @@ impl ArtifactStore {
     }
 
     /// Combines this store, which is only read, with a folder of the caller's
-    /// for everything that is written. The result looks like one store, and
-    /// this store stays as it is.
+    /// for everything that is written. Reads, checks and lists find the objects of
+    /// both, and this store stays as it is. [`ArtifactStore::size`],
+    /// [`ArtifactStore::scan`], [`ArtifactStore::get_at_most`],
+    /// [`ArtifactStore::save_at_most`] and [`ArtifactStore::local_path`] see
+    /// only the folder.
     ///
     /// # Errors
     /// If the folder cannot be made.

@@ -55,15 +55,16 @@ impl Key {
         bytes.try_into().ok().map(Self)
     }
 
-    /// The key of the part with this number: the first 24 bytes are those of
-    /// the whole's key, and the last 8 are the number.
+    /// The key of a part of the work that this key stands for: the first 24 bytes
+    /// are those of the whole's key, and the last 8 are `part`. The caller decides
+    /// what it means: in `lab` it is a bit mask of the questions of a range.
     #[must_use]
     pub fn part(mut self, part: u64) -> Self {
         self.0[WHOLE..].copy_from_slice(&part.to_be_bytes());
         self
     }
 
-    /// The number of the part of `whole` that has this key; none if it is not a part of it.
+    /// The `part` by which [`Key::part`] made this key from `whole`; none if it is not a part of it.
     pub fn part_of(&self, whole: &Self) -> Option<u64> {
         let (own, part) = self.0.split_at(WHOLE);
         let part = part.try_into().ok().map(u64::from_be_bytes);

@@ -46,7 +46,8 @@ pub enum ObjectKind {
     },
     /// Which run was the last.
     Pointer,
-    /// What was measured of an output. It is of no use without the output.
+    /// What was measured when an output was made, such as its model calls or its latency. It is of no use without
+    /// the output.
     Measurement {
         /// The name of the output.
         of: String,

@@ -1,5 +1,9 @@
 //! One list per kind of component: the whole registration of a component is
-//! one line in its folder's `mod.rs`.
+//! one line in its folder's `mod.rs`. It is here because this is the lowest
+//! crate that all crates with components share (`models`, `rag`, `eval`, `lab`).
+//!
+//! [`registry!`](crate::registry!) declares the components, with their docs for
+//! people; [`ReadSettingsFile`] is how a component gets a file that its settings name.
 
 /// Reads a file that settings name, given its path as the settings write it.
 pub type ReadSettingsFile<'a> = &'a dyn Fn(&str) -> Result<String, SettingsFileError>;

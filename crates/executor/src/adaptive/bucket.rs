@@ -33,7 +33,7 @@ pub(crate) struct Bucket {
     total: f64,
     /// How much the other side charges for each unit of the callers' estimates.
     charge: f64,
-    /// Whether the charge has to be measured; for calls it is 1.
+    /// Whether callers can only estimate costs, as for tokens: then the charge is measured. For calls it stays 1.
     estimated: bool,
     from: Option<LevelMark>,
     /// The end of the measured time; the charge is computed as soon as all calls

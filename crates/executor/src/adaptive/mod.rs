@@ -169,7 +169,8 @@ impl AdaptiveController {
     }
 
     /// Applies declared limits, and tells the listeners if one is new. Before the first
-    /// answer, the target is `at_first`.
+    /// answer, no concurrency is learned, and `admit` holds calls back: the target is then
+    /// only a cap, `at_first`.
     fn apply(&self, mut state: MutexGuard<'_, AdaptiveState>, declared: &AdaptiveSettings, at_first: usize) {
         let maximum = declared.maximum.max(1);
         let before = self.maximum.swap(maximum, Ordering::AcqRel);

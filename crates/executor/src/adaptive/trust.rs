@@ -13,7 +13,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// minute.
 const PASS_FACTOR: f64 = 2.0;
 const MARGIN: f64 = 1.0;
-/// A call may be estimated at this many times the tokens that it certainly takes.
+/// A call may be estimated at this many times the tokens that it takes: an assumption,
+/// since the length of its answer is not known here.
 const ESTIMATE_FACTOR: f64 = 4.0;
 /// The weight of the newest call in the smoothed share of calls that were refused
 /// although a rate held them back, and the threshold of that share. From the
@@ -97,7 +98,7 @@ impl Trust {
 
     /// Records an accepted call with its estimated tokens. Returns whether it
     /// refutes the announced limit on tokens. The estimate counts the longest
-    /// answer, so a quarter of it was certainly taken.
+    /// answer, so only a quarter of it (see [`ESTIMATE_FACTOR`]) is held against the limit.
     pub(super) fn accept_tokens(&mut self, tokens: f64) -> bool {
         let refuted = self.announced_tokens.take_if(|limit| tokens / ESTIMATE_FACTOR > PASS_FACTOR * *limit + MARGIN);
         self.refuted_tokens = refuted.or(self.refuted_tokens);

@@ -1,4 +1,5 @@
-"""Drives one run of an `AsyncExecutor` in the caller's event loop.
+"""Drives one run of an `AsyncExecutor` in the caller's event loop. The asynchronous versions of other functions
+(`_background.asynchronous`) do not use it.
 
 The scheduler (`reverie._core`) decides; this module starts and cancels the tasks that the scheduler asks for. A worker
 is an asyncio task that makes one attempt after another. The module acts only on events: an attempt ends, the earliest

@@ -279,7 +279,8 @@ class Part:
 
     def __new__(cls, bundle: str, part: str, others: Any) -> Part:
         """Opens a part and makes it ready. `others.call(number, part, streams, request, replies)` begins a call to another
-        part and returns at once, `others.cancel(number)` ends one; both are called from any thread."""
+        part and returns at once (`streams`: it may reply several times, not once), `others.cancel(number)` ends one; both
+        are called from any thread."""
     @property
     def notes(self) -> list[str]:
         """What differs from the run that the bundle is of."""

@@ -1,4 +1,4 @@
-"""What a run reports about each input."""
+"""What a run of an executor (`reverie.executors`) reports about each input."""
 
 from __future__ import annotations
 

@@ -133,6 +133,7 @@ def split_functions(models: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str
 
 def settings(name: str, function: Callable[..., Any]) -> dict[str, Any]:
     """The model that an experiment has for a function: the same in every process."""
+    # The digest, so that the model is the same in every process; calls go to the address of the `_Server` that has it.
     endpoint: dict[str, Any] = {"model": name, "base_url": digest(function), "api_key_env": "", "omit": _OMIT}
     concurrency = function.concurrency if isinstance(function, FunctionModel) else None
     if concurrency is not None:

@@ -20,7 +20,8 @@ Outcome = TypeVar("Outcome", "Results", "Scores", "Questions", "Judgement")
 
 
 FINISH_STACKLEVEL = 5
-"""Skips the function that warns, `finish`, `carry_out`, and the function that the user called."""
+"""Skips the function that warns, the `finish` that the public function gave to `_background.carry_out`, `carry_out`
+itself, and the function that the user called."""
 
 
 def check_on_error(on_error: str) -> None:

@@ -1,4 +1,4 @@
-"""The progress bar and the messages of a run. Both go to the standard error stream."""
+"""The progress bar and the messages of an executor's run. Both go to the standard error stream."""
 
 from __future__ import annotations
 

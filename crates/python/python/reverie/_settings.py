@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 
 class Part:
-    """Settings that are nested in a component."""
+    """Base of the dataclasses of settings that are nested in a component; not a part of a bundle (`_core.Part`)."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 

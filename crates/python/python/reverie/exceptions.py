@@ -72,7 +72,7 @@ class ParseWarning(UserWarning):
 
 
 class PhoenixException(Exception):
-    """The same call would fail again, so it is not retried."""
+    """The same call would fail again, so it is not retried; `RateLimitError` aside."""
 
 
 class RateLimitError(PhoenixException):

@@ -13,10 +13,12 @@ from typing import Any
 from reverie import _core
 from reverie.tables import Table, format_fixed, html_table, format_interval, format_value, format_signed
 
-# The columns of the table in their order, by what they hold; a mean of scores is four columns.
+# The columns of `leaderboard` by their kind: all of the first group, then all of the next; within a group they keep the
+# board's order. A column of the kind `objective` or `metric` becomes four, `_SUMMARY`, named with these `_SUFFIXES`.
 _TABLE = (("axis",), ("objective",), ("metric",), ("test", "seconds", "tokens", "money"))
 _SUMMARY = ("mean", "low", "high", "n_scored")
 _SUFFIXES = {"": "", "mean": "", "low": "_low", "high": "_high", "n_scored": "_scored"}
+# What the notes about judges are `about`.
 _JUDGES = ("judge", "untried_judge")
 # What a run did and cost is shown elsewhere.
 _HIDDEN_NOTES = (*_JUDGES, "work", "spending", "budget", "journal")

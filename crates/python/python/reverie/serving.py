@@ -50,7 +50,7 @@ class Service:
         ValueError: If a setting is no number of seconds or is 0, or the keys cannot be read.
     """
 
-    # The way to the other parts, if this is the gateway of a graph.
+    # The way to the other parts, if this is the gateway of a graph: see `reverie.ray.serve.graph`.
     _others: Any = None
 
     def __init__(

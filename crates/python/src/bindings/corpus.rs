@@ -1,7 +1,7 @@
 //! The files of a corpus for Ray Data: listed once, divided into the same
 //! blocks as by an engine, and read where a block's task runs.
 
-use super::{process::check, remote::runtime, settings, work::value_error};
+use super::{process, remote::runtime, settings, work::value_error};
 use arrow_array::{ArrayRef, BinaryArray, RecordBatch, StringArray};
 use arrow_pyarrow::PyArrowType;
 use arrow_schema::{DataType, Field, Schema};
@@ -108,7 +108,7 @@ impl PyBlock {
 
     /// Reads the files: `path`, `bytes`, and in `failure` why there are none.
     fn read(&self, py: Python<'_>) -> PyResult<PyArrowType<RecordBatch>> {
-        check()?;
+        process::check()?;
         py.detach(|| {
             let (mut contents, mut failures) = (Vec::new(), Vec::new());
             for read in runtime()?.block_on(self.contents())? {

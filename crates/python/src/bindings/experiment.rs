@@ -115,7 +115,8 @@ impl PyExperiment {
         &self.experiment.text
     }
 
-    /// What would run, and what it costs.
+    /// What would run, and what it costs. `connect(address, environment)` joins the Ray cluster of an
+    /// experiment that runs on one.
     fn plan(&self, py: Python<'_>, connect: Py<PyAny>) -> PyResult<Py<PyAny>> {
         let cancel = CancellationToken::new();
         let session = self.session(Some(connect), None, Progress::default(), &cancel)?;

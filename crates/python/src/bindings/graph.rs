@@ -1,4 +1,5 @@
-//! The parts of a bundle in several processes: each answers requests of the
+//! The parts of a bundle in several processes (`reverie.ray.serve.graph`: each
+//! is a deployment of Ray Serve): each answers requests of the
 //! others, and sends its own through an object of Python's.
 
 use super::{

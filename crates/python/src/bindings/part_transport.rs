@@ -15,8 +15,8 @@ use std::sync::{
 use tokio::sync::mpsc;
 
 /// The way to the other parts: an object with `call(number, part, streams,
-/// request, replies)`, which begins a call and returns at once, and
-/// `cancel(number)`. Both are called from any thread.
+/// request, replies)`, which begins a call and returns at once (`streams`: the
+/// part may reply several times, not once), and `cancel(number)`. Both are called from any thread.
 pub(crate) struct PyPartTransport {
     object: Arc<Py<PyAny>>,
     calls: AtomicU64,

@@ -31,7 +31,7 @@ pub(crate) fn prepare(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
-/// Must be called before anything that needs threads of this package.
+/// The fork check. Must be called before anything that needs threads of this package.
 ///
 /// # Errors
 /// If this process was forked from one that had started these threads: a fork

@@ -111,7 +111,7 @@ impl PyDone {
     }
 }
 
-/// The threads that all code of this module runs on.
+/// The threads that asynchronous code of all bindings runs on, not only that for Ray.
 pub(crate) fn runtime() -> PyResult<&'static Runtime> {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     super::process::check()?;

@@ -2,7 +2,7 @@
 //! times. The package's `results.py` makes tables and pages of them.
 
 use super::{
-    process::check,
+    process,
     remote::runtime,
     rows,
     work::{open_session, python_error, to_json, to_python, value_error, wait},
@@ -120,7 +120,7 @@ impl PyResults {
 
     /// Two trials, metric by metric, with paired tests.
     fn compare(&self, py: Python<'_>, first: &str, second: &str) -> PyResult<Py<PyAny>> {
-        check()?;
+        process::check()?;
         let rows = py.detach(|| match &self.source {
             ResultsSource::Here(results, _) => results.compare(first, second),
             ResultsSource::Kept { record, .. } => record.compare(first, second),
@@ -169,7 +169,7 @@ impl PyResults {
 
     /// A judged metric compared with labels that people gave.
     fn calibrate(&self, py: Python<'_>, metric: &str, labels: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        check()?;
+        process::check()?;
         let labels: Vec<lab::AnswerLabel> = rows::read_typed(labels, "labels")?;
         let results = self.all(py)?;
         to_python(py, &py.detach(|| results.calibrate(metric, &labels)).map_err(python_error)?)
@@ -177,7 +177,7 @@ impl PyResults {
 
     /// The report page.
     fn report(&self, py: Python<'_>) -> PyResult<String> {
-        check()?;
+        process::check()?;
         let results = self.all(py)?;
         page(py.detach(|| app::library::report(results)))
     }
@@ -185,7 +185,7 @@ impl PyResults {
     /// Writes the report page, and the folder of its parts if it is not to be one file.
     #[pyo3(signature = (page, one_file))]
     fn save_report(&self, py: Python<'_>, page: PathBuf, one_file: Option<bool>) -> PyResult<()> {
-        check()?;
+        process::check()?;
         let results = self.all(py)?;
         py.detach(|| app::library::save_report(results, &page, one_file)).map_err(python_error)
     }

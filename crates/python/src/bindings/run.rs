@@ -49,10 +49,12 @@ pub(crate) struct PyScheduler {
     core: Mutex<TaskScheduler<Py<PyAny>, Py<PyAny>>>,
     control: Mutex<TargetControl>,
     since: Instant,
+    /// The user's function: from an input to a coroutine with its output.
     generate: Py<PyAny>,
     inputs: Py<PyIterator>,
     outputs: Py<PyList>,
     fallback: Py<PyAny>,
+    /// Called without arguments when one more worker may be hired: it starts workers.
     on_room: Py<PyAny>,
     copy_context: Py<PyAny>,
     busy_microseconds: AtomicU64,

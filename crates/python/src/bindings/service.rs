@@ -40,8 +40,8 @@ pub(crate) enum ResponsePart {
 #[pymethods]
 impl PyService {
     /// Opens a bundle and makes it ready. `keys` is the text of a file of keys;
-    /// `others` passes requests on to the other parts of a graph, if this is
-    /// its gateway.
+    /// `others` passes requests on to the other parts, if this is the gateway
+    /// of a graph: a bundle whose parts are deployments of Ray Serve.
     #[new]
     #[pyo3(signature = (bundle, fallback=None, keys=None, public_url=None, answers_at_once=64, queue=256, searches_at_once=256, deadline=120.0, first_token=60.0, others=None, open_to_all=false, admin_without_key=false))]
     fn new(

@@ -5,7 +5,7 @@
 use super::{
     arrow::{ArrowBatch, bytes, select_columns, texts, truths, vectors},
     corpus::{PyBlock, PyCorpus},
-    process::check,
+    process,
     remote::runtime,
     settings,
     work::{to_python, value_error, wait},
@@ -109,7 +109,7 @@ impl PyParser {
 
     /// A row for each file: its document, or why it gave none.
     fn parse(&self, py: Python<'_>, batch: ArrowBatch) -> PyResult<PyBatch> {
-        check()?;
+        process::check()?;
         py.detach(|| {
             let batch = batch.0;
             let (paths, bytes) = (texts(&batch, "path")?, bytes(&batch, "bytes")?);
@@ -190,7 +190,7 @@ impl PyChunker {
     /// The chunks of all documents, in order. `start` and `end` count
     /// characters, as Python does; `start_byte` and `end_byte` count bytes.
     fn chunk(&self, py: Python<'_>, batch: ArrowBatch) -> PyResult<PyBatch> {
-        check()?;
+        process::check()?;
         py.detach(|| {
             let chunker = self.config.build(&rag::Context::default()).map_err(|error| failed(&error))?;
             let documents = documents(&batch.0)?;

@@ -27,12 +27,14 @@ impl ArtifactStore {
     }
 
     /// [`ArtifactStore::put_file`] of a file that the caller no longer needs.
-    /// If the store is a folder on the same disk, the file is moved.
+    /// If the store is a folder on the same disk, the file is moved. Once its
+    /// checksum is written it is removed in any case, also after a failure.
     ///
     /// # Errors
     /// As [`ArtifactStore::put_file`].
     pub async fn take_file(&self, name: &str, file: &Path) -> Result<bool, Error> {
         self.write_file_checksum(name, file).await?;
+        // Removes the caller's file when it is dropped.
         let staged = StagedFile(file.to_owned());
         let Some(target) = self.local_path(name) else { return self.put_file_object(name, &staged.0).await };
         if let Some(folder) = target.parent() {

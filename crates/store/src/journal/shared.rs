@@ -9,7 +9,8 @@
 //!
 //! If the store cannot be reached after its retries, a paid call does not fail:
 //! its entry waits in the outbox of the file, until a later entry gets through
-//! or [`SharedJournal::flush`] is called. A lookup does fail then: to continue
+//! or [`SharedJournal::flush`] sends it (to the store; `flush.rs` is about the
+//! disk). A lookup does fail then: to continue
 //! could mean paying for an answer that is there.
 
 use super::{DamagedEntry, Journal, JournalEntry, checksum, hex, lock_ignoring_panics, on_disk, signed, unsigned};
@@ -192,7 +193,7 @@ impl SharedJournal {
         }
     }
 
-    /// Sends the entries of the outbox. Returns how many are still unsent.
+    /// Sends the entries of the outbox to the store. Returns how many are still unsent.
     ///
     /// # Errors
     /// If the file or the store fails; what was not sent stays.
