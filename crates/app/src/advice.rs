@@ -10,6 +10,8 @@ use serve::KeyFileError;
 use std::{error::Error, sync::Arc};
 use store::DamageOutcome;
 
+/// Follows a message that ends with a run: there is none yet, or the next one makes
+/// something damaged again.
 const START: &str = "start one with `reverie run`";
 
 /// From now on, the text of an error includes the advice, and messages name commands.

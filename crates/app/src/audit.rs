@@ -1,4 +1,6 @@
-//! The audit log of a service: a line of JSON for each event, on standard error.
+//! The audit log of a service: a line of JSON for each event, on standard error. It gets
+//! all lines of the service for the operator (failures, refusals, drift, changes by
+//! administrators), and changes of the file of keys.
 //!
 //! A separate thread writes the lines, so that no answer waits for a slow
 //! reader. Lines that arrive while a thousand others wait are dropped; a line of

@@ -262,6 +262,7 @@ fn folder_of(path: &Path) -> PathBuf {
 fn list_mistakes(path: &Path, errors: &[SpecError], end: &str) -> CommandFailure {
     let shown = errors.iter().map(|error| {
         let mark = format!("{}^", " ".repeat(error.column.saturating_sub(1)));
+        // `error.place` is the override that has the mistake; without one, the mistake is in the file.
         let place = if error.place.is_none() { format!("{}:", path.display()) } else { String::new() };
         format!("{place}{error}\n    {}\n    {mark}", error.source_line)
     });

@@ -77,6 +77,7 @@ impl CommandFailure {
 impl Mistake {
     /// A mistake of an experiment file or of an override.
     pub fn of(path: &Path, error: &SpecError) -> Self {
+        // `place` is the override that has the mistake; without one, the mistake is in the file.
         let file = error.place.is_none().then(|| path.display().to_string());
         let at = |n: usize| file.is_some().then_some(n);
         let message = match &error.place {

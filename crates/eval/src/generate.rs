@@ -1,4 +1,5 @@
-//! Makes golden questions from passages with a chat model.
+//! Makes golden questions from passages with a chat model, or with a Python function in
+//! its place.
 //!
 //! When to use it: where nobody has written questions yet. What it makes is a
 //! draft: look through it (`reverie golden review`) before trusting a winner to
@@ -73,7 +74,7 @@ use voice::{Voice, Voices};
 /// The number of nearest passages that must not answer an unanswerable question.
 const NEAREST: usize = 3;
 
-/// A user's function that raises in this many scenarios in a row is not called
+/// A function in place of the chat model that raises in this many scenarios in a row is not called
 /// again.
 const MOST_RAISES: usize = 3;
 

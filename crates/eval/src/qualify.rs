@@ -1,7 +1,7 @@
 //! Qualification: tests whether a judge can tell right from wrong, before its
 //! scores count.
 //!
-//! A judge is asked about labelled cases, with the prompts of the metrics. For each
+//! A judge is asked about labelled cases, with the question of their rule. For each
 //! kind of verdict:
 //!
 //! - **AUC** of its probabilities: how often a true case gets a higher one than

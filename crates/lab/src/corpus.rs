@@ -72,6 +72,7 @@ impl CorpusSurvey {
             trials: &[],
             identities: NO_MODELS,
             files: &self.files.files,
+            // The plan needs the files themselves; `files.unread` holds the reasons.
             unread: &self.files.absent,
             metadata: &self.metadata,
             pdf_library: &self.pdf_library,

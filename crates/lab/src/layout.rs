@@ -141,8 +141,9 @@ fn of_output(folder: &str, artifact: &str) -> String {
     format!("{folder}/{name}.json")
 }
 
-/// `artifacts/ab`: the folder that holds the outputs of one kind of work for all parts of a range
-/// of questions (`plan::ranges`): their keys begin like `key`, that of the whole range.
+/// `artifacts/ab`: the folder of every output whose key begins with the same two hex digits as `key`.
+/// If `key` is that of a whole range of questions (`plan::ranges`), the outputs of the range's parts
+/// are in it, among others: the caller selects them by their keys.
 pub(crate) fn artifact_folder(key: &Key) -> String {
     format!("{ARTIFACTS}/{}", &key.hex()[..2])
 }

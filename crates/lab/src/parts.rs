@@ -34,9 +34,9 @@ use std::collections::BTreeSet;
 pub enum Part {
     /// Makes vectors.
     Encoder,
-    /// Searches, and returns the text around a passage.
+    /// Searches with the trial's retriever, and returns the text around a passage.
     VectorStore,
-    /// Finds passages for questions.
+    /// Finds passages for questions: it asks the vector store, which runs the trial's retriever.
     Retriever,
     /// Scores passages.
     Reranker,

@@ -178,7 +178,8 @@ struct ProvenanceHeader {
     formats: ArtifactFormats,
 }
 
-/// Whether this version of the program reads a provenance and all artifacts that it names.
+/// Whether this version of the program reads a provenance and all artifacts that it names. To read
+/// only the JSON of the provenance, see [`RunRecord::readable_provenance`].
 fn is_readable(version: u32, formats: &ArtifactFormats) -> bool {
     version == VERSION && formats.are_readable()
 }
@@ -317,7 +318,8 @@ impl RunRecord {
         Ok(provenance)
     }
 
-    /// The provenance, whatever the format of the artifacts, for callers that read no artifact.
+    /// The provenance if its JSON could be read, whatever the format of the artifacts, for callers that
+    /// read no artifact. [`Self::provenance`] needs readable artifacts too.
     pub(crate) fn readable_provenance(&self) -> Option<&RunProvenance> {
         // Of a provenance that cannot be read only the formats are known.
         self.provenance.as_ref().filter(|provenance| !provenance.experiment.is_empty())

@@ -73,6 +73,7 @@ impl<'a> Run<'a> {
         let workspace = session.workspace();
         workspace.write_run_file(&prepared.run, RunFileName::Experiment, session.experiment.text_to_store()).await?;
         log_start(session, prepared);
+        // This executes a grid too, in one step.
         let searched = search::search(self).await;
         if let Err(error) = &searched
             && !matches!(error, Error::Interrupted)

@@ -60,6 +60,7 @@ pub struct Client {
     inner: Arc<ClientInner>,
     budget: Budget,
     cancel: CancellationToken,
+    /// What the limiter needs to know about each call: its priority, group, size and deadline.
     call: Call,
     retry: RetryPolicy,
     lessor: Option<Arc<dyn Lessor>>,

@@ -50,6 +50,8 @@ macro_rules! every_provider {
                 /// An ONNX cross-encoder in this process.
                 Local => rerank_local in local,
                 /// An endpoint that speaks Jina's, Cohere's or TEI's protocol.
+                // OpenAI's own protocol has no reranking. The provider is named like the one for other servers that
+                // take a key and a `base_url` in OpenAI's manner.
                 Openai => rerank_openai in remote,
             }
         }

@@ -52,7 +52,8 @@ impl InputSize {
 
     /// Estimates the chunks of its text for a chunk `size` and an `overlap`, in
     /// tokens. Chunks end with a sentence and with their document, so they are
-    /// assumed to be 75 % full.
+    /// assumed to be 75 % full. A chunker whose chunks are emptier than that passes a
+    /// smaller `size`.
     pub(crate) fn cut_into_chunks(self, size: u64, overlap: u64) -> Self {
         let new = size.saturating_sub(overlap).max(1);
         let passages = self.text_tokens.saturating_mul(4).div_ceil(new.saturating_mul(3));
@@ -83,7 +84,8 @@ pub struct ModelCalls<'a> {
 pub type FileError = Box<dyn std::error::Error + Send + Sync>;
 
 /// What a component's settings say about its needs and effects. Each `Config`
-/// implements this; the defaults are those of a component that needs nothing.
+/// implements this. The defaults are those of a component that needs nothing, except
+/// that [`reads_chunks`](Self::reads_chunks) defaults to true for a component without parts.
 ///
 /// A component that consists of others, such as a list of steps, names them in
 /// [`parts`](Self::parts). Every default combines what the parts say, so that
@@ -201,7 +203,9 @@ pub trait Component: Send + Sync {
     }
 
     /// Whether it reads chunks or indexes besides its passages, so that it must
-    /// run where these are. Only a step that returns false may run elsewhere.
+    /// run where these are. Only a step that returns false may run elsewhere. A component
+    /// without parts reads chunks unless it overrides this: a forgotten override costs time,
+    /// but no wrong result.
     fn reads_chunks(&self) -> bool {
         let parts = self.parts();
         parts.is_empty() || parts.into_iter().any(|part| part.reads_chunks())
@@ -488,7 +492,7 @@ pub(crate) use components;
 
 #[cfg(test)]
 mod tests {
-    /// A method without this would be that of a component that needs nothing, also for enums and lists of components.
+    /// A default that ignores the parts would ignore the needs of the components in an enum or a list.
     #[test]
     fn every_default_of_the_trait_combines_what_the_parts_say() {
         let (_, rest) = include_str!("component.rs").split_once("pub trait Component").unwrap();

@@ -157,8 +157,9 @@ impl Filter {
         }
     }
 
-    /// The entries of these chunks that pass, in order. Fails if no chunk has a
-    /// field that the filter names.
+    /// The entries of these chunks that pass, in order. `chunks` are the searchable chunks
+    /// of a table; an entry is a chunk's position among them, as in its indexes. Fails if no
+    /// chunk has a field that the filter names.
     pub(crate) fn entries<'c>(&self, chunks: impl Iterator<Item = &'c Chunk> + Clone) -> Result<Vec<u32>, Error> {
         let mut unknown: BTreeSet<&str> = self.fields().collect();
         let passes = self.matcher();

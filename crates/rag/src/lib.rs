@@ -43,7 +43,8 @@ axes::stages! {
     /// What is done with the passages before the answer is written: one step, or a list of steps in their order.
     Refine refine: refine::RefineConfig, in refine, Passages => Passages;
     /// The instructions to the chat model. A path names a file of your own.
-    // It does no work of its own: it replaces the generator's setting `prompt`, so it has the generator's types.
+    // It does no work of its own: it replaces the generator's setting `prompt`, so it has the generator's input and
+    // output.
     Prompt prompt: Option<prompt::PromptConfig>, in prompt, Passages => Answers;
     /// How the answer is written.
     Generator generator: Option<generate::GeneratorConfig>, in generate, Passages => Answers;

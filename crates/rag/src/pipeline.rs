@@ -254,8 +254,8 @@ impl Pipeline {
         search.find(corpus, vec![words.into()], vector).await.map(drop)
     }
 
-    /// Runs a stage between retrieval and answer, by its place in
-    /// [`PipelineConfig::passage_stages`].
+    /// Runs a whole stage between retrieval and answer, such as `refine` with all items of
+    /// its list. `step` is the stage's place in [`PipelineConfig::passage_stages`], from 0.
     ///
     /// # Errors
     /// If a model fails, there is no such stage, or the chunks are in another process.

@@ -9,7 +9,9 @@ use crate::{
 };
 use models::Embedder;
 
-/// The retriever of a trial, and the embedder that makes the vectors of its searches.
+/// The retriever and chunker of a trial ([`SearchStages`]), and the embedder that makes the
+/// vectors of its searches. Without the stages that follow in the trial: the step that
+/// searches again is one of these.
 pub(crate) struct Searcher {
     stages: SearchStages,
     /// Makes the vectors of queries, if the retriever compares them.

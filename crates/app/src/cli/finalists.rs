@@ -45,19 +45,20 @@ pub struct FinalistsArguments {
 pub async fn run(cx: &CommandContext, arguments: FinalistsArguments) -> Result<u8, CommandFailure> {
     let session = environment::open_to_read(&arguments.file.experiment, cx.setup())?;
     let record = arguments.run.record(cx, &session).await?;
-    let spaces = record.board().finalists(arguments.best.get(), &arguments.with).map_err(CommandFailure::runtime)?;
+    // TOML: a table `[[space]]` for each pipeline.
+    let tables = record.board().finalists(arguments.best.get(), &arguments.with).map_err(CommandFailure::runtime)?;
     if let Some(output) = &arguments.output {
-        write(&session.experiment.text, output, &spaces)?;
+        write(&session.experiment.text, output, &tables)?;
         cx.print(format_args!("{}: written; see it with: reverie plan -f {}", output.display(), output.display()));
     } else {
         let rows = record.board().leading(arguments.best.get());
-        cx.show(&rows.map(|row| (&row.id, &row.settings)).collect::<BTreeMap<_, _>>(), |_| spaces)?;
+        cx.show(&rows.map(|row| (&row.id, &row.settings)).collect::<BTreeMap<_, _>>(), |_| tables)?;
     }
     Ok(0)
 }
 
-/// Writes the experiment with another space, named after its file.
-fn write(experiment: &str, output: &Path, spaces: &str) -> Result<(), CommandFailure> {
+/// Writes the experiment with these tables `[[space]]` as its space, named after its file.
+fn write(experiment: &str, output: &Path, tables: &str) -> Result<(), CommandFailure> {
     let shown = output.display();
     if output.exists() {
         return Err(CommandFailure::usage(format!("{shown} is there already: choose another name, or remove it")));
@@ -65,7 +66,7 @@ fn write(experiment: &str, output: &Path, spaces: &str) -> Result<(), CommandFai
     let stem = output.file_stem().map(|stem| stem.to_string_lossy()).unwrap_or_default();
     let name: String = stem.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' }).collect();
     let folder = output.parent().unwrap_or(Path::new(""));
-    let text = lab::Experiment::with_space(experiment, folder, &name, spaces).map_err(|mistake| {
+    let text = lab::Experiment::with_space(experiment, folder, &name, tables).map_err(|mistake| {
         CommandFailure::usage(format!("{shown} was not written, because it would have a mistake: {mistake}"))
     })?;
     Ok(lab::write_whole(output, text.as_bytes())?)

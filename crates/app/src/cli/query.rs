@@ -77,7 +77,7 @@ pub async fn run(cx: &CommandContext, arguments: QueryArguments) -> Result<u8, C
     }
     let answered = ask_trial(&pipeline, &arguments.question.unwrap_or_default(), &[], live.as_ref()).await?;
     note_answer(cx, &answered);
-    show(cx, &answered, live.is_some());
+    print_text(cx, &answered, live.is_some());
     let changed_since = cx.note_changes_since(&session, &record).await;
     if cx.json {
         cx.print_json(&AnswerOutput { answered, changed_since })?;
@@ -140,8 +140,8 @@ async fn ask_service(cx: &CommandContext, url: &str, question: &str) -> Result<u
     Ok(0)
 }
 
-/// Prints an answer with its sources; if the answer was shown live, only the sources.
-fn show(cx: &CommandContext, answered: &lab::TrialAnswer, is_shown: bool) {
+/// Prints an answer with its sources as text, but not with `--json`; if the answer was shown live, only the sources.
+fn print_text(cx: &CommandContext, answered: &lab::TrialAnswer, is_shown: bool) {
     if cx.json {
         return;
     }
@@ -198,9 +198,10 @@ async fn chat(
             // Without the question, the output of a pipe would be a list of answers only.
             cx.print(format_args!("> {}", question.trim()));
         }
-        show(cx, &answered, live.is_some());
+        print_text(cx, &answered, live.is_some());
         history.push(Message::user(question.trim()));
         history.extend(answered.answer.iter().map(|answer| Message::assistant(&*answer.text)));
+        // With `--json`, the answer as JSON; otherwise an empty line after the text.
         cx.show(&AnswerOutput { answered, changed_since: changed_since.clone() }, |_| "")?;
     }
 }

@@ -232,6 +232,7 @@ fn blocks(board: &Board, layout: &TableLayout, lines: Vec<String>, rows: &[&Boar
     // After the rows there is the lower border.
     let first = lines.len().saturating_sub(rows.len() + 1);
     let mut text = String::new();
+    // Groups count from 1, so the first row always gets a heading, also if it has no group.
     let mut before = Some(0);
     for (i, line) in lines.iter().enumerate() {
         if let Some(row) = i.checked_sub(first).and_then(|row| rows.get(row))
@@ -284,7 +285,7 @@ fn format_cell(shown: &TableColumn<'_>, cell: &Cell) -> String {
             let is_brief = kind == ColumnKind::Metric && !shown.is_named || shown.brevity == Brevity::WithoutIntervals;
             let mean = if is_brief { number_or_dash(summary.mean, 3) } else { mean(summary) };
             match shown.questions {
-                // The metrics of an objective may have different questions.
+                // No count: the metrics of an objective may have different questions, so one number would not fit all.
                 _ if kind != ColumnKind::Metric && summary.n_failed == 0 => mean,
                 Some(_) => mean,
                 None if summary.n_failed > 0 || summary.mean.is_none() => {

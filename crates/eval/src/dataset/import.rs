@@ -316,8 +316,8 @@ fn read_quotes(fields: &Map<String, Value>, name: &str, value: &Value) -> Result
     Ok(pairs.map(|(quote, document)| Evidence { document: document.clone(), quote, span: None }).collect())
 }
 
-/// Evidence in our own form. The `span` of a row of answers ([`RecordSource::Memory`])
-/// is ignored, because programs count characters; the quote is searched instead.
+/// Evidence in our own form. With [`RecordSource::Memory`] (rows of answers that a program
+/// passes) `span` is ignored, because programs count characters; the quote is searched instead.
 pub(super) fn read_own_evidence(value: &Value, record_source: RecordSource) -> Result<Vec<Evidence>, Vec<RecordError>> {
     const SHAPE: &str = "write [{\"document\": \"path\", \"quote\": \"words\"}]";
     let parsed;

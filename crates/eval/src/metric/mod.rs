@@ -201,7 +201,8 @@ impl MetricConfig {
         !self.describe().lower_is_better
     }
 
-    /// The estimated calls of each judge for a sample with this number of passages.
+    /// The estimated calls for a sample with this number of passages: `writing` calls
+    /// of the first judge, and `voting` calls of each judge.
     pub fn judge_calls(&self, passages: u64) -> JudgeCalls {
         let Description { needs, writing, voting, voting_per_passage, .. } = self.describe();
         let voting = voting + voting_per_passage * passages;
@@ -388,8 +389,9 @@ impl<'a> Sample<'a> {
 
     /// Whether an answer in which a metric found nothing to score
     /// ([`Missing::EmptyInput`]) declines, by its wording. Where the words leave it
-    /// unclear (see [`refusal`]), it counts as declining if there are passages: then it
-    /// was the answer in which the metric found nothing.
+    /// unclear (see [`refusal`]), passages decide: without any, the input was empty
+    /// because nothing was retrieved; with some, because the answer states nothing, which
+    /// counts as declining.
     fn declines(&self) -> bool {
         let Ok(answer) = self.answer_with_words() else { return false };
         match refusal::wording(&answer) {

@@ -1,9 +1,10 @@
 //! Judge rules: the kinds of verdicts that a judge gives, one file each, and one
 //! line below.
 //!
-//! A rule has the question to the judge, which metrics ask in the same words, and
-//! makes labelled cases from golden questions. A judge is qualified for each rule
-//! separately; see [`qualify`](crate::qualify).
+//! A rule makes labelled cases from golden questions, and has the question that a
+//! judge is asked about them. Some metrics of this kind ask in the same words, others
+//! in words of their own: a judge is qualified for the kind of verdict. See
+//! [`qualify`](crate::qualify).
 
 use crate::Question;
 use serde::{Deserialize, Serialize};

@@ -78,7 +78,7 @@ struct DriverState {
     starts: HashMap<String, StartAttempts>,
     /// The usual duration of a task, in seconds.
     usual_seconds: BTreeMap<Operator, f64>,
-    /// By execution, the name of the stored object with its questions.
+    /// By execution (the address of its [`RunContext`]), the name of the stored object with its questions.
     questions: HashMap<usize, String>,
     /// The live tables of the plan that is executed.
     progress: Option<Progress>,

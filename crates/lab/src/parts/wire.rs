@@ -37,7 +37,8 @@ pub(crate) enum PartRequest {
     Excerpt { document: String, span: Span },
     /// The chunk of a document that holds a byte, if there is one.
     ChunkAt { document: String, byte: usize },
-    /// The positions of the texts in the order of the trial's reranker, with scores.
+    /// The positions of the texts in the order of the trial's reranker, with scores. It is sent only
+    /// for a reranker that reads chunks, so it goes to the vector store, where the chunks are.
     Order { question: String, texts: Vec<String> },
     /// What is found for a question: [`rag::pipeline::Retrieval`].
     Retrieve { question: String, history: Vec<Message>, filter: Option<Filter>, at_most: usize },

@@ -117,7 +117,8 @@ impl Plan {
 
     fn trial(&mut self, inputs: &PlanInputs<'_>, trial: &Trial, documents: &[TaskId], asked: &[usize]) -> TrialTasks {
         let queries = self.write_queries(inputs, trial);
-        // Without conversations, every question stands alone as it is.
+        // The task that writes the standalone questions: follow-ups, rewritten so that they need no
+        // earlier messages. Without conversations, every question stands alone as it is.
         let standalone = queries.filter(|_| inputs.has_turns() && trial.pipeline.query.rewrites_question());
         let (corpus, enriched) = self.corpus(inputs, trial, documents, standalone);
         let mut passages = self.retrieve(inputs, trial, &corpus, queries);
@@ -163,6 +164,7 @@ impl Plan {
         let chunks: Vec<TaskId> = documents.iter().map(chunk).collect();
         let enriched = self.enrich(inputs, trial, documents, &chunks);
         let texts = IndexSource { documents, chunks: &chunks, enriched: enriched.as_deref() };
+        // Only an index that compares tokens is in shards.
         let (in_shards, in_one_file): (Indexes, Indexes) =
             pipeline.indexes().into_iter().partition(|kind| kind.compares_tokens());
         let mut indexes: BTreeMap<IndexKind, Vec<TaskId>> = in_one_file

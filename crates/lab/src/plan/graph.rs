@@ -34,6 +34,7 @@ impl CorpusInputs {
     pub(crate) fn all(&self) -> Vec<TaskId> {
         let mut indexes: Vec<_> = self.indexes.iter().collect();
         indexes.sort_by_key(|(kind, _)| kind.name());
+        // Only an index that compares tokens is in shards.
         let files = |in_shards| {
             let indexes = indexes.iter().filter(move |(kind, _)| kind.compares_tokens() == in_shards);
             indexes.flat_map(|(_, files)| files.iter().copied())
@@ -121,6 +122,7 @@ mod index_files {
         let mut map = serializer.serialize_map(Some(IndexKind::ALL.len()))?;
         for kind in IndexKind::ALL {
             let files = indexes.get(kind).map(Vec::as_slice).unwrap_or_default();
+            // Only an index that compares tokens is in shards, so only it has many files.
             let files = match kind.compares_tokens() {
                 true => Files::Many(files.to_vec()),
                 false => Files::One(files.first().copied()),

@@ -7,7 +7,8 @@ use rag::{Answer, Passage, python::Failure, query::SearchQuery};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A metric as the leaderboard shows it.
+/// The description of a metric for the leaderboard: its name, range and direction, without scores.
+/// It is made before anything runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MetricResult {
     /// Its name.

@@ -44,13 +44,15 @@ impl SpecError {
     /// The message for settings that are not in a file, such as a program's dictionary: if it begins
     /// with a table's name, the key of the mistake replaces that name.
     pub fn message_with_key(&self) -> String {
-        let is_place = |place: &str| place.chars().all(|c| c.is_alphanumeric() || "_-.[]".contains(c));
-        let Some((place, reason)) = self.message.split_once(": ").filter(|(place, _)| is_place(place)) else {
+        let is_name = |table: &str| table.chars().all(|c| c.is_alphanumeric() || "_-.[]".contains(c));
+        let Some((table, reason)) = self.message.split_once(": ").filter(|(table, _)| is_name(table)) else {
             return self.message.clone();
         };
-        let last = place.rsplit('.').next().unwrap_or_default();
-        let names_key = |key: &&str| key.starts_with(place) || key.ends_with(last);
-        format!("{}: {reason}", self.key.as_deref().filter(names_key).unwrap_or(place))
+        // The key replaces the name in the message only if both name the same thing: the key is in
+        // that table, or both end with the same name below tables that are written differently.
+        let last = table.rsplit('.').next().unwrap_or_default();
+        let names_key = |key: &&str| key.starts_with(table) || key.ends_with(last);
+        format!("{}: {reason}", self.key.as_deref().filter(names_key).unwrap_or(table))
     }
 }
 

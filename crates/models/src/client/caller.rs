@@ -42,7 +42,8 @@ pub(super) struct Caller {
     pub(super) identity: Identity,
     pub(super) limiter: Limiter,
     pub(super) model: Arc<dyn Model>,
-    /// The number of the repeat among equal requests.
+    /// Which answer to the same request this is: each number has its own journal entry. Not the number of a
+    /// retry; see [`Chat::with_repeat`](super::Chat::with_repeat).
     pub(super) repeat: u32,
 }
 
@@ -54,8 +55,9 @@ impl Caller {
         self.identity.is_remote()
     }
 
-    /// Whether answers of keyed calls are paid and kept.
-    fn keeps(&self) -> bool {
+    /// Whether calls cost money and the answers of those with a key go to the journal. Such an answer must not be
+    /// lost, so a call in flight runs to its end even after a cancellation.
+    fn journals_paid_answers(&self) -> bool {
         self.is_remote() && self.client.inner.journal.is_some()
     }
 
@@ -97,9 +99,9 @@ impl Caller {
             let draft = view.as_ref().map(|view| &view.draft);
             let flight = self.client.inner.flights.join(key, draft, || {
                 let (caller, estimate, make) = (self.clone(), estimate.clone(), make.clone());
-                // Looked up now, because later this call may itself be detached: cancelled, and running on
-                // without a caller (see `finishing`).
-                let before = self.keeps().then(|| end_of_cancelled(&key)).flatten();
+                // Looked up now: later this call may itself be cancelled and run on without a caller (see
+                // `finishing`), and then it would find its own entry and wait for itself.
+                let before = self.journals_paid_answers().then(|| end_of_cancelled(&key)).flatten();
                 // Other callers may join the call and drive it; its span stays that of the caller that began it.
                 async move {
                     if let Some(ended) = before {
@@ -116,7 +118,8 @@ impl Caller {
             });
             let joined = flight.joined;
             // If this future is dropped after a cancellation, a call that it began runs on in the background.
-            let _finishes = (!joined && self.keeps()).then(|| self.client.finish_if_cancelled(key, flight.call()));
+            let _finishes =
+                (!joined && self.journals_paid_answers()).then(|| self.client.finish_if_cancelled(key, flight.call()));
             let answer = tokio::select! {
                 biased;
                 answer = flight.answer(view.as_deref_mut()) => answer,
@@ -216,14 +219,14 @@ impl Caller {
                 }
                 // Before the slot is given back, so that a `kill -9` never loses
                 // more than the calls in flight.
-                self.keep(key, &mut answer).await?;
+                self.journal_answer(key, &mut answer).await?;
                 Ok::<_, Error>((answer, made))
             };
             let call = call.with_cost(estimate.tokens);
-            // An attempt whose answer is kept goes on after a cancellation, so the limiter gets a token that is never
-            // cancelled.
+            // After a cancellation, a paid attempt whose answer goes to the journal runs to its end, so the limiter
+            // gets a token that is never cancelled; `until_cancelled` ends all other attempts.
             let never = &CancellationToken::new();
-            let finishes = key.is_some() && self.keeps();
+            let finishes = key.is_some() && self.journals_paid_answers();
             let since = Instant::now();
             let outcome = loop {
                 let made =
@@ -270,7 +273,7 @@ impl Caller {
     /// Journals an answer that has a key. If another machine answered the same
     /// call first, all machines use that answer. If it cannot be kept, no
     /// further call begins.
-    async fn keep(&self, key: Option<Key>, answer: &mut CallAnswer) -> Result<(), Error> {
+    async fn journal_answer(&self, key: Option<Key>, answer: &mut CallAnswer) -> Result<(), Error> {
         let inner = &self.client.inner;
         let (Some(key), Some(journal)) = (key, &inner.journal) else { return Ok(()) };
         let calls = if answer.parts.is_empty() {

@@ -115,7 +115,8 @@ impl Embedder {
     }
 
     async fn embed_different(&self, texts: &[String], kind: InputKind) -> Result<Matrix, Error> {
-        // A single text is looked up as a call; vectors of an in-process model are not in the journal.
+        // A single text needs no lookup of its own: its key is that of a call with this text alone, so `embed_all`
+        // finds it in the journal. Vectors of an in-process model are not in the journal.
         match self.caller.is_remote() && self.caller.client.inner.journal.is_some() && texts.len() > 1 {
             true => self.embed_missing(texts, kind).await,
             false => self.embed_all(texts, kind).await,

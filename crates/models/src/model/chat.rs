@@ -150,8 +150,9 @@ pub trait ChatModel: Model {
     fn tells_probabilities(&self) -> bool {
         true
     }
-    /// The function of this program that stands for the model (see `remote/functions.rs`), as an error without a
-    /// message; none for every other model.
+    /// If the model is a function of this program (see `remote/functions.rs`): an error that names the function,
+    /// still without a message. A caller that rejects a reply adds what was wrong with it. None for every other
+    /// model.
     fn function_error(&self) -> Option<FunctionError> {
         None
     }
@@ -172,8 +173,8 @@ pub trait ChatModel: Model {
         Ok(response)
     }
     /// [`ChatModel::chat_streaming`] of a model that may restart its answer: the pieces before a call of
-    /// `on_restart` are void. Only the model in `lab` does that which stands for a part of a trial in another
-    /// process; models at endpoints do not.
+    /// `on_restart` are void. Only one model restarts: the one in `lab` that passes requests on to another
+    /// process, which holds this part of a trial.
     async fn chat_with_restarts(
         &self,
         request: &ChatRequest,

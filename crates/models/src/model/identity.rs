@@ -69,8 +69,10 @@ impl Identity {
     /// across versions, so this is not a field of its own: a model at an
     /// endpoint is identified by its address, a function that stands for a
     /// model by its digest as an address, a model of this process by the
-    /// contents of its files. Settings have a place of their own, that of their
-    /// provider: [`ModelConfig::place`](crate::ModelConfig::place).
+    /// contents of its files. This place decides how
+    /// calls are treated. [`ModelConfig::place`](crate::ModelConfig::place) says
+    /// the same before there is an identity, from the provider: providers in `remote`
+    /// always put an address here, those in `local` never do.
     pub fn place(&self) -> ModelPlace {
         let schemes = ["http://", "https://", FUNCTION_SCHEME];
         match schemes.iter().any(|scheme| self.revision.starts_with(scheme)) {

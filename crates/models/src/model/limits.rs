@@ -120,7 +120,8 @@ impl Limits {
         let Self::Learned { known, timeout_seconds, .. } = *self else { return policy };
         let stated = known.refusal_timeout_seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let answer = Duration::try_from_secs_f64(timeout_seconds).unwrap_or_default();
-        // A policy that is less patient than the default, which runs have, was chosen on purpose.
+        // Runs have the default policy. A caller that passed a shorter one to `Client::with_retry`, such as a service
+        // for people who wait, wants failures early, so the settings cannot lengthen it.
         let max_refused = match policy.max_refused < RetryPolicy::default().max_refused {
             true => stated.map_or(policy.max_refused, |stated| stated.min(policy.max_refused)),
             false => stated.unwrap_or(policy.max_refused).max(answer),

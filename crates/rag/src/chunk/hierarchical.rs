@@ -33,6 +33,7 @@ const MOST_ROUNDS: usize = 1000;
 
 settings! {
     /// Settings of `hierarchical`.
+    // `overlap_follows_size!` below implements serde's traits; `sentence.rs` says how.
     #[serde(remote = "Self")]
     pub struct Config {
         /// The size of a chunk at each level, largest first, in tokens of
@@ -41,6 +42,7 @@ settings! {
         /// The most that a chunk repeats of the one before, at every level, in
         /// tokens; whole sentences only. Default: a fifth of the smallest size, at
         /// most 20.
+        // Only a mark: `overlap_follows_size!` replaces it by the default that the text above names.
         #[serde(default = "not_set")]
         #[schemars(with = "Option<u32>", extend("default" = null))]
         pub chunk_overlap: u32 = 20,

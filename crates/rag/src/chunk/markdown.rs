@@ -21,6 +21,7 @@ pub(super) const VERSION: u32 = 2;
 
 settings! {
     /// Settings of `markdown`.
+    // `overlap_follows_size!` below implements serde's traits; `sentence.rs` says how.
     #[serde(remote = "Self")]
     pub struct Config {
         /// The size of a chunk, in tokens of `cl100k_base`. Default 512.
@@ -28,6 +29,7 @@ settings! {
         /// The most that a chunk repeats of the one before within a section that
         /// is too large, in tokens. Default: a fifth of
         /// `chunk_size`, at most 50.
+        // Only a mark: `overlap_follows_size!` replaces it by the default that the text above names.
         #[serde(default = "not_set")]
         #[schemars(with = "Option<u32>", extend("default" = null))]
         pub chunk_overlap: u32 = 50,

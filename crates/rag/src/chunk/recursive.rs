@@ -22,12 +22,14 @@ pub(super) const VERSION: u32 = 2;
 
 settings! {
     /// Settings of `recursive`.
+    // `overlap_follows_size!` below implements serde's traits; `sentence.rs` says how.
     #[serde(remote = "Self")]
     pub struct Config {
         /// The size of a chunk, in tokens of `cl100k_base`. Default 512.
         pub chunk_size: u32 = 512,
         /// The most that a chunk repeats of the one before, in tokens.
         /// Default: a fifth of `chunk_size`, at most 50.
+        // Only a mark: `overlap_follows_size!` replaces it by the default that the text above names.
         #[serde(default = "not_set")]
         #[schemars(with = "Option<u32>", extend("default" = null))]
         pub chunk_overlap: u32 = 50,
@@ -40,7 +42,8 @@ settings! {
 overlap_follows_size!(|config| config.chunk_size);
 
 impl Component for Config {
-    // A chunk ends before the piece that is too long for it, so a part of it stays empty: in prose about a tenth.
+    // A chunk ends before the piece that is too long for it, so in prose about a tenth more stays empty than the
+    // estimate assumes for every chunker.
     cut_by_size!(|size| size * 9 / 10);
 }
 

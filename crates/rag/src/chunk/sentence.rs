@@ -39,7 +39,8 @@ settings! {
 overlap_follows_size!(|config| config.chunk_size);
 
 impl Component for Config {
-    // The methods that estimate chunks from the two sizes. This function says how much of a chunk is filled: all of it.
+    // The methods that estimate chunks from the two sizes. Chunks can use the whole size; the estimate itself then
+    // assumes that 75 % of it is filled.
     cut_by_size!(|size| size);
 }
 

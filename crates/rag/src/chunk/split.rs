@@ -225,16 +225,17 @@ macro_rules! overlap_follows_size {
 pub(super) use overlap_follows_size;
 
 /// The methods of [`Component`](crate::Component) that follow from `chunk_size` and
-/// `chunk_overlap`, inside their `impl`. The function says how much of a chunk is
-/// filled, for estimates.
+/// `chunk_overlap`, inside their `impl`. For estimates, the function turns `chunk_size`
+/// into the size that this chunker can use of it; `cut_into_chunks` then assumes for every
+/// chunker that 75 % of this size is filled.
 macro_rules! cut_by_size {
-    ($filled:expr) => {
+    ($usable:expr) => {
         fn chunk_size(&self) -> Option<usize> {
             usize::try_from(self.chunk_size).ok()
         }
         fn estimate_chunks(&self, item: $crate::InputSize) -> $crate::InputSize {
-            let filled: fn(u64) -> u64 = $filled;
-            item.cut_into_chunks(filled(self.chunk_size.into()), self.chunk_overlap.into())
+            let usable: fn(u64) -> u64 = $usable;
+            item.cut_into_chunks(usable(self.chunk_size.into()), self.chunk_overlap.into())
         }
         fn estimate_output(&self, item: $crate::InputSize) -> $crate::InputSize {
             item.with_passage_size(self.chunk_size.into())

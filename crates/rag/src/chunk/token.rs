@@ -16,12 +16,14 @@ pub(super) const VERSION: u32 = 2;
 
 settings! {
     /// Settings of `token`.
+    // `overlap_follows_size!` below implements serde's traits; `sentence.rs` says how.
     #[serde(remote = "Self")]
     pub struct Config {
         /// The size of a chunk, in tokens of `cl100k_base`. Default 1024.
         pub chunk_size: u32 = 1024,
         /// The most that a chunk repeats of the one before, in tokens.
         /// Default: a fifth of `chunk_size`, at most 20.
+        // Only a mark: `overlap_follows_size!` replaces it by the default that the text above names.
         #[serde(default = "not_set")]
         #[schemars(with = "Option<u32>", extend("default" = null))]
         pub chunk_overlap: u32 = 20,

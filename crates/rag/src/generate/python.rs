@@ -54,6 +54,7 @@ function_settings! {
     pub struct Config;
     /// The function. Default `write`.
     function = "write";
+    // The place of these fields in the struct: behind `timeout_seconds` and the other fields that all functions have.
     after timeout_seconds {
         /// The settings of every generator, except `prompt` and `context_tokens`.
         pub settings: Settings = Settings::default(),
@@ -63,6 +64,8 @@ function_settings! {
 impl PromptSettings for Config {}
 
 impl Component for Config {
+    // With its parameters the function is looked up when the file is read. Without, `build` looks it up, and here it
+    // would report a mistake in `settings` before a missing function.
     runs_function!(&PARAMETERS);
     fn estimate_calls(&self, item: InputSize) -> Vec<ModelCalls<'_>> {
         self.settings.estimate_calls(item, 1)

@@ -101,18 +101,18 @@ impl Kernel {
     /// Raises `best[i]` to the largest product of the vector of the question's
     /// token `i` with any row, times that row's scale.
     ///
-    /// `words` holds these vectors, each of `columns` values between -[`TOKEN_LIMIT`]
+    /// `token_vectors` holds these vectors, each of `columns` values between -[`TOKEN_LIMIT`]
     /// and [`TOKEN_LIMIT`]; `rows` holds whole rows, each a little-endian `f32`
     /// scale and `columns` signed bytes. At most [`TOKEN_COLUMNS`] columns: the
     /// products are added as integers, so the result has the same bits on
     /// every machine.
-    pub(super) fn best_of_tokens(self, words: &[i16], columns: usize, rows: &[u8], best: &mut [f32]) {
+    pub(super) fn best_of_tokens(self, token_vectors: &[i16], columns: usize, rows: &[u8], best: &mut [f32]) {
         match self {
             // SAFETY: these two variants come only from `available`, which saw
             // AVX2 for both.
             #[cfg(target_arch = "x86_64")]
-            Self::Avx512 | Self::Avx2 => unsafe { best_of_words_avx2(words, columns, rows, best) },
-            Self::Portable => best_of_words_body(words, columns, rows, best),
+            Self::Avx512 | Self::Avx2 => unsafe { best_of_tokens_avx2(token_vectors, columns, rows, best) },
+            Self::Portable => best_of_tokens_body(token_vectors, columns, rows, best),
         }
     }
 }
@@ -125,21 +125,21 @@ pub(super) const TOKEN_COLUMNS: usize = 8192;
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn best_of_words_avx2(words: &[i16], columns: usize, rows: &[u8], best: &mut [f32]) {
-    best_of_words_body(words, columns, rows, best);
+fn best_of_tokens_avx2(token_vectors: &[i16], columns: usize, rows: &[u8], best: &mut [f32]) {
+    best_of_tokens_body(token_vectors, columns, rows, best);
 }
 
 #[inline(always)]
-fn best_of_words_body(words: &[i16], columns: usize, rows: &[u8], best: &mut [f32]) {
+fn best_of_tokens_body(token_vectors: &[i16], columns: usize, rows: &[u8], best: &mut [f32]) {
     // Widened once for all tokens of the question.
     let mut wide = vec![0i16; columns];
     for row in rows.chunks_exact(columns + size_of::<f32>()) {
         let Some((scale, values)) = row.split_first_chunk() else { return };
         let scale = f32::from_le_bytes(*scale);
         wide.iter_mut().zip(values).for_each(|(wide, value)| *wide = i16::from(value.cast_signed()));
-        for (word, best) in words.chunks_exact(columns.max(1)).zip(best.iter_mut()) {
+        for (token_vector, best) in token_vectors.chunks_exact(columns.max(1)).zip(best.iter_mut()) {
             let product = |(a, b): (&i16, &i16)| i32::from(*a).wrapping_mul(i32::from(*b));
-            let sum = word.iter().zip(&wide).map(product).fold(0, i32::wrapping_add);
+            let sum = token_vector.iter().zip(&wide).map(product).fold(0, i32::wrapping_add);
             *best = best.max(sum as f32 * scale);
         }
     }
@@ -431,9 +431,9 @@ mod tests {
     }
 
     #[test]
-    fn the_best_product_of_each_word_is_the_same_for_every_kernel() {
+    fn the_best_product_of_each_token_is_the_same_for_every_kernel() {
         for columns in [1, 16, 37, 384, TOKEN_COLUMNS] {
-            let words: Vec<i16> =
+            let token_vectors: Vec<i16> =
                 numbers(columns * 3, 5).iter().map(|x| (x * 2.0 * f32::from(TOKEN_LIMIT)) as i16).collect();
             let mut rows = Vec::new();
             for (row, values) in numbers(columns * 5, 6).chunks(columns).enumerate() {
@@ -441,24 +441,24 @@ mod tests {
                 rows.extend(values.iter().map(|x| ((x * 254.0) as i8).cast_unsigned()));
             }
             let row = |r: usize| &rows[r * (columns + 4) + 4..(r + 1) * (columns + 4)];
-            let exact = |word: &[i16], r: usize| {
-                let products = word.iter().zip(row(r)).map(|(a, b)| i64::from(*a) * i64::from(b.cast_signed()));
+            let exact = |token_vector: &[i16], r: usize| {
+                let products = token_vector.iter().zip(row(r)).map(|(a, b)| i64::from(*a) * i64::from(b.cast_signed()));
                 products.sum::<i64>() as f32 * (0.25 * (r as f32 + 1.0))
             };
-            let best = |word: &[i16]| (0..5).map(|r| exact(word, r)).fold(f32::NEG_INFINITY, f32::max);
-            let expected: Vec<f32> = words.chunks(columns).map(best).collect();
+            let best = |token_vector: &[i16]| (0..5).map(|r| exact(token_vector, r)).fold(f32::NEG_INFINITY, f32::max);
+            let expected: Vec<f32> = token_vectors.chunks(columns).map(best).collect();
             for kernel in Kernel::available() {
                 let mut found = [f32::NEG_INFINITY; 3];
-                kernel.best_of_tokens(&words, columns, &rows, &mut found);
+                kernel.best_of_tokens(&token_vectors, columns, &rows, &mut found);
                 assert_eq!(found.as_slice(), expected, "{kernel:?}, {columns} columns");
             }
         }
         // The largest values that there may be do not overflow.
-        let words = vec![TOKEN_LIMIT; TOKEN_COLUMNS];
+        let token_vectors = vec![TOKEN_LIMIT; TOKEN_COLUMNS];
         let mut rows = 1.0f32.to_le_bytes().to_vec();
         rows.resize(4 + TOKEN_COLUMNS, 127);
         let mut found = [f32::NEG_INFINITY];
-        Kernel::detect().best_of_tokens(&words, TOKEN_COLUMNS, &rows, &mut found);
+        Kernel::detect().best_of_tokens(&token_vectors, TOKEN_COLUMNS, &rows, &mut found);
         assert_eq!(found, [TOKEN_COLUMNS as f32 * 127.0 * f32::from(TOKEN_LIMIT)]);
     }
 

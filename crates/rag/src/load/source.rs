@@ -1,5 +1,5 @@
-//! `load::source`: where a corpus is: a folder, a glob, a single file, a list
-//! of those, or an object-store URL. Files are listed once, in a fixed order,
+//! `load::source`: where a corpus is: one address, which names a folder, a glob, a
+//! single file or an object-store URL. Files are listed once, in a fixed order,
 //! and read one at a time, so that a corpus never has to fit in memory.
 
 use super::filter::{FileFilter, PatternError, split_pattern};

@@ -30,7 +30,8 @@ const FEW_NUMBERS: usize = 1 << 20;
 /// The limit for the bytes of all queries: a query may be a long conversation.
 const FEW_BYTES: usize = 8 << 10;
 
-/// The stages from question to passages.
+/// The stages of a pipeline from question to passages: the query writer, the search itself
+/// (`stages`), and the stages after it (`steps`).
 pub(super) struct Search {
     pub(super) chunks: ChunkAccess,
     /// Makes the vectors of queries, if a stage compares them.
@@ -40,7 +41,9 @@ pub(super) struct Search {
     pub(super) steps_compare: bool,
     pub(super) query: Box<dyn QueryWriter>,
     pub(super) rewrites_question: bool,
+    /// Retriever and chunker.
     pub(super) stages: SearchStages,
+    /// Reranking and refining, in their order.
     pub(super) steps: Vec<StageStep>,
     pub(super) names: StageNames,
 }
@@ -51,7 +54,7 @@ pub(super) enum ChunkAccess {
     Remote(Arc<dyn RemoteChunks>),
 }
 
-/// A stage between retrieval and answer.
+/// A whole stage between retrieval and answer, such as `refine` with all items of its list.
 pub(super) struct StageStep {
     /// The stage that it belongs to, and its component.
     pub(super) stage: &'static str,
@@ -170,7 +173,9 @@ struct QuestionVectors {
     standalone: Option<Vec<f32>>,
 }
 
-/// The stages that search: for a question, and for a step that searches again.
+/// Retriever and chunker of a trial, which turn queries into passages. Part of
+/// [`Search`], for a question, and of [`Searcher`](crate::Searcher), for a step that
+/// searches again.
 pub(crate) struct SearchStages {
     /// Turns the hits of the retriever into passages ([`Chunker::context`]).
     chunker: Arc<dyn Chunker>,
@@ -219,6 +224,7 @@ impl SearchStages {
         }
         let (chunker, retriever) = (self.chunker.clone(), self.retriever.clone());
         let (table, indexes) = (corpus.table.clone(), corpus.indexes.to_vec());
+        // The labels of the trials that this search is for: they stand before the lines that a user's function prints.
         let (caller, span) = (caller(), Span::current());
         let found = tokio::task::spawn_blocking(models::ledger::carry(move || {
             let _entered = span.entered();

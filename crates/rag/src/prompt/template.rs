@@ -184,10 +184,11 @@ impl ParsedTemplate {
         mark.and_then(|mark| reply.rsplit_once(mark)).map_or(reply, |(_, answer)| answer)
     }
 
-    /// The answer in a reply that is not complete: nothing before the mark.
+    /// The part of a reply, which is not complete yet, that can be shown as the answer. With
+    /// a mark that is nothing, even behind the mark.
     pub(crate) fn answer_so_far<'a>(&self, reply: &'a str) -> &'a str {
         match self.answer_after.as_deref().map(str::trim) {
-            // A later mark would take the text back, so nothing is shown before the end.
+            // The answer stands behind the last mark, and another mark may follow until the reply is complete.
             Some(_) => "",
             None => reply,
         }

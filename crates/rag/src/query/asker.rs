@@ -244,8 +244,8 @@ impl Asker {
         serde_json::from_str(&reply).map_err(unreadable)
     }
 
-    /// The request to the model. A long history is counted on a thread of its own,
-    /// since other requests wait for this one.
+    /// The request to the model. The tokens of a long history are counted on a thread for
+    /// blocking work: counting would block the runtime's thread, and the requests on it.
     async fn build_request(&self, instructions: &str, conversation: Conversation<'_>) -> ChatRequest {
         let bytes: usize = conversation.history.iter().map(|message| message.content.len()).sum();
         if bytes + conversation.history.len() * MESSAGE_BYTES <= LONG_HISTORY {

@@ -30,12 +30,12 @@ const NAME: &str = "refine extract";
 
 /// Kept free in the model's context for its chat template.
 const KEPT_FREE: usize = 64;
-/// A number, a comma and a space.
+/// In a reply: a number, a comma and a space.
 const TOKENS_PER_NUMBER: u32 = 4;
 /// What the model writes for one passage, for estimates.
 const REPLY_TOKENS: u64 = 20;
 /// The sentences' tokens for each token of the numbers before them, for estimates.
-const TOKENS_PER_SENTENCE: u64 = 8;
+const SENTENCE_TOKENS_PER_NUMBER_TOKEN: u64 = 8;
 
 settings! {
     /// Settings of `extract`.
@@ -52,7 +52,7 @@ impl Component for Config {
 
     fn estimate_calls(&self, item: InputSize) -> Vec<ModelCalls<'_>> {
         let calls = item.passages;
-        let numbers = item.passage_tokens / TOKENS_PER_SENTENCE;
+        let numbers = item.passage_tokens / SENTENCE_TOKENS_PER_NUMBER_TOKEN;
         let prompt_tokens = item.passage_tokens + numbers + calls * (INSTRUCTION_TOKENS + item.text_tokens);
         let completion_tokens = calls * REPLY_TOKENS;
         vec![ModelCalls { model: &self.model, kind: ModelKind::Chat, calls, prompt_tokens, completion_tokens }]

@@ -11,7 +11,8 @@ use unicode_segmentation::UnicodeSegmentation;
 
 /// Between pieces, where text was left out.
 pub(super) const LEFT_OUT: &str = " … ";
-/// A gap between chunks of at most this many bytes counts as white space.
+/// A gap between chunks of at most this many bytes counts as white space: a rule of thumb,
+/// because the text in the gap is not at hand.
 const BLANK: usize = 8;
 
 /// A stretch of a document's text.
@@ -73,8 +74,9 @@ pub(super) fn between(gap: usize) -> &'static str {
     }
 }
 
-/// [`between`] for sentences, where text may have been left out: more than two
-/// bytes are not only white space.
+/// [`between`] for sentences, where text may have been left out. A rule of thumb: a gap of
+/// at most two bytes is white space, a larger one is left-out text. Smaller than [`BLANK`],
+/// because a short sentence such as `No.` may be what was left out.
 fn left_out(gap: usize) -> &'static str {
     if gap <= 2 { between(gap) } else { LEFT_OUT }
 }
@@ -91,6 +93,7 @@ pub(super) struct JoinedPieces {
 /// if there are no pieces.
 pub(super) fn join(mut pieces: Vec<Piece<'_>>, between: fn(usize) -> &'static str) -> Option<JoinedPieces> {
     pieces.sort_by_key(|piece| (piece.span.start, std::cmp::Reverse(piece.span.end)));
+    // 8 bytes are enough for what stands between two pieces; not `BLANK`.
     let mut text = String::with_capacity(pieces.iter().map(|piece| piece.text.len() + 8).sum());
     let mut parts: Vec<Span> = Vec::new();
     for piece in pieces {

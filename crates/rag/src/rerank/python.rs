@@ -35,6 +35,7 @@ function_settings! {
     pub struct Config;
     /// The function. Default `rerank`.
     function = "rerank";
+    // The place of these fields in the struct: behind `timeout_seconds` and the other fields that all functions have.
     after timeout_seconds {
         /// How many hits the retriever finds for it to choose from. Default: four
         /// times the retriever's `top_k`, at least 20.

@@ -43,6 +43,7 @@ function_settings! {
     pub struct Config;
     /// The function. Default `retrieve`.
     function = "retrieve";
+    // The place of these fields in the struct: behind `timeout_seconds` and the other fields that all functions have.
     after timeout_seconds {
         /// The most chunks to return. Default 5.
         pub top_k: usize = 5,

@@ -140,9 +140,9 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
         let (deadline, arrived) = (Deadline::after(self.deadline), Instant::now());
         let order = self.lanes().order(question);
         if let Some(first) = order.first()
-            && let Some(cached) = self.find_cached(&first.served, question)
+            && let Some(cached) = self.find_cached(&first.pipeline, question)
         {
-            send_cached(&first.served, &cached, send);
+            send_cached(&first.pipeline, &cached, send);
             record_texts(&Span::current(), &question.text, &cached.answer.text);
             return Ok(());
         }
@@ -154,7 +154,7 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
         }
         let (mut last, mut breaker_wait) = (None, Duration::ZERO);
         for (at, lane) in order.iter().enumerate() {
-            if !lane.served.writes_answers() {
+            if !lane.pipeline.writes_answers() {
                 self.record_hidden(last, question);
                 return Err(ApiError::invalid(
                     "the pipeline that is served has no generator: it finds passages and writes no answers; ask /rag/retrieve",
@@ -203,18 +203,19 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
         let mut last = None;
         for (at, lane) in order.iter().enumerate() {
             let lanes_left = order.len() - at - 1;
+            // The last lane is asked even if its breaker is open: a refusal would help no other lane.
             if lanes_left > 0 && lane.search_breaker.check(Instant::now()).is_err() {
                 continue;
             }
             let begun = Instant::now();
             let search =
-                tokio::time::timeout_at(deadline.end_of_share(lanes_left + 1), lane.served.find(question)).await;
+                tokio::time::timeout_at(deadline.end_of_share(lanes_left + 1), lane.pipeline.find(question)).await;
             let late = || ApiError::search_timeout(format!("the search was not done within {:?}", begun.elapsed()));
             match search.map_err(|_| late()).and_then(|found| found.map_err(ApiError::from)) {
                 Ok(found) => {
                     lane.search_breaker.record_success();
                     self.record_hidden(last, question);
-                    return Ok((lane.served.clone(), found));
+                    return Ok((lane.pipeline.clone(), found));
                 }
                 Err(error) => {
                     let failure = LaneFailure::from(error);
@@ -229,6 +230,7 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
                 }
             }
         }
+        // There is an error, because the last lane is always asked.
         Err(last.map_or_else(|| all_breakers_open(Duration::ZERO), |(error, _)| error))
     }
 
@@ -254,7 +256,7 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
         if lane.role != LaneRole::Fallback
             && let Some(cache) = &self.cache
         {
-            cache.keep(lane.served.version(), question, answer.clone());
+            cache.keep(lane.pipeline.version(), question, answer.clone());
         }
         let number = self.answered.fetch_add(1, Relaxed);
         let is_sampled = is_in_share(number, self.sink.share());
@@ -279,7 +281,7 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
         tokio::spawn(async move {
             let answer = dispatcher.ask_shadow(&shadow, &sampled.question).await;
             drop(permit);
-            let shadow = answer.map(|answer| (shadow.served.clone(), answer));
+            let shadow = answer.map(|answer| (shadow.pipeline.clone(), answer));
             if is_sampled || shadow.is_some() {
                 dispatcher.sink.take(SampledAnswer { is_sampled, shadow, ..sampled });
             }
@@ -304,7 +306,7 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
         send: &(dyn Fn(AnswerEvent<P>) + Send + Sync),
     ) -> Result<Arc<SourcedAnswer>, LaneFailure> {
         let (started, role) = (Instant::now(), attempt.lane.role);
-        let span = attempt.lane.served.span();
+        let span = attempt.lane.pipeline.span();
         let work = AssertUnwindSafe(self.run_attempt(attempt, send)).catch_unwind();
         let work = async { work.await.unwrap_or_else(|panic| Err(ApiError::panicked(&*panic).into())) };
         let outcome = in_span(span.clone(), work).await;
@@ -340,6 +342,7 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
             }
         };
         let on_event = |event: PipelineEvent| match event {
+            // This fallback is no lane: the query component left the question unchanged, or wrote fewer queries.
             PipelineEvent::Fallback(reason) | PipelineEvent::Remark(reason) => so_far().remarks.push(reason),
             PipelineEvent::PassagesFound(passages) => {
                 progress().found = Some(Instant::now());
@@ -348,7 +351,7 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
                 let remarks = so_far().remarks.clone();
                 // Each lane sends its passages once: the last ones that a client gets belong to the answer.
                 sent.send_passages_once(|| {
-                    let found = FoundPassages { served: lane.served.clone(), passages, remarks };
+                    let found = FoundPassages { served: lane.pipeline.clone(), passages, remarks };
                     send(AnswerEvent::Passages(Box::new(found)));
                 });
             }
@@ -395,7 +398,7 @@ impl<P: AnswerPipeline> LaneDispatcher<P> {
         tokio::select! {
             // An answer that is complete at the deadline is in time.
             biased;
-            outcome = lane.served.ask(question, &on_event) => outcome.map_err(ApiError::from)?,
+            outcome = lane.pipeline.ask(question, &on_event) => outcome.map_err(ApiError::from)?,
             () = timed_out => return Err(attempt.timeout_failure(&progress(), self.deadline, self.first_token)),
         }
         if has_diverged.load(Relaxed) {
@@ -443,7 +446,8 @@ impl<P: AnswerPipeline> LaneAttempt<'_, P> {
         let due = match (progress.found, progress.wrote) {
             (None, None) => share_ends,
             (Some(found), None) => share_ends.min(found + first_token),
-            // The client has seen nothing yet, so another lane may still answer.
+            // The client has seen nothing yet, so another lane may still answer. `first_token` is also the longest
+            // pause after a piece: a model that works is not expected to pause longer than that.
             (_, Some(wrote)) if self.lanes_left > 0 && self.delivery == Delivery::Whole => wrote + first_token,
             (_, Some(_)) => self.deadline.ends,
         };
@@ -468,7 +472,8 @@ impl<P: AnswerPipeline> LaneAttempt<'_, P> {
                 }
             }
             (_, Some(wrote)) => {
-                // A model that still writes is slow, but has not failed.
+                // A model that still writes is slow, but has not failed. It counts as silent after the longest pause
+                // that `due` allows, or after half of the deadline if that is shorter.
                 let is_silent = now - wrote >= first_token.min(deadline / 2);
                 (ApiError::timeout(format!("the answer was not done within {deadline:?}")), is_silent)
             }

@@ -258,7 +258,7 @@ impl World {
         let lanes = &self.lanes;
         let all =
             [Some(&lanes.serving), lanes.candidate.as_ref().map(|candidate| &candidate.lane), lanes.fallback.as_ref()];
-        all.into_iter().flatten().map(|lane| lane.served.running.load(Relaxed)).sum()
+        all.into_iter().flatten().map(|lane| lane.pipeline.running.load(Relaxed)).sum()
     }
 }
 
@@ -322,7 +322,7 @@ async fn play(seed: u64) {
     let candidate = (random.below(3) > 0).then(|| {
         let script = PipelineScript::new("c", random.acts());
         let mut candidate = CandidateLane::new(script, share, is_shadow, &settings());
-        candidate.lane = Lane::new(candidate.lane.served.clone(), role, &settings());
+        candidate.lane = Lane::new(candidate.lane.pipeline.clone(), role, &settings());
         candidate
     });
     let lanes = LaneSet {
@@ -416,7 +416,7 @@ fn the_fallback_answers_all_while_the_served_model_hangs() {
                     assert_eq!(got.answered.as_deref(), Some("fff"), "{act:?} {delivery:?} {number}: {got:?}");
                     sleep(Duration::from_secs(1)).await;
                 }
-                let asked = world.lanes.serving.served.asked.load(Relaxed);
+                let asked = world.lanes.serving.pipeline.asked.load(Relaxed);
                 // The breaker saves most of them the wait, where the model is at fault.
                 assert!(act != Act::HangBeforeWriting || asked < 40, "{asked} questions waited for a model that hangs");
             });
@@ -506,7 +506,7 @@ fn a_shadow_changes_neither_the_sample_nor_its_share() {
                 world.ask(number, Delivery::Whole, None).await;
                 sleep(Duration::from_secs(1)).await;
             }
-            let shadow = world.lanes.candidate.as_ref().unwrap().lane.served.asked.load(Relaxed);
+            let shadow = world.lanes.candidate.as_ref().unwrap().lane.pipeline.asked.load(Relaxed);
             assert_eq!(shadow, (share * 100.0) as usize, "shadows of {share}");
             assert_eq!(world.sink.compared.load(Relaxed), shadow, "each answer of a shadow is compared");
             let sampled = world.sink.kept.lock().unwrap();

@@ -47,7 +47,7 @@ impl LaneRole {
 /// A pipeline with its role and breakers.
 #[derive(Debug)]
 pub(crate) struct Lane<P = ServedPipeline> {
-    pub(crate) served: Arc<P>,
+    pub(crate) pipeline: Arc<P>,
     pub(crate) role: LaneRole,
     pub(crate) breaker: Breaker,
     /// The breaker of searches without an answer, which need no chat model. It counts
@@ -58,10 +58,10 @@ pub(crate) struct Lane<P = ServedPipeline> {
 }
 
 impl<P> Lane<P> {
-    pub(crate) fn new(served: Arc<P>, role: LaneRole, settings: &ServiceSettings) -> Arc<Self> {
+    pub(crate) fn new(pipeline: Arc<P>, role: LaneRole, settings: &ServiceSettings) -> Arc<Self> {
         let breaker = || Breaker::new(settings.failures_to_break, settings.break_for);
         let (breaker, search_breaker) = (breaker(), breaker());
-        Arc::new(Self { served, role, breaker, search_breaker, last_output: Mutex::default() })
+        Arc::new(Self { pipeline, role, breaker, search_breaker, last_output: Mutex::default() })
     }
 
     pub(crate) fn note_output(&self) {
@@ -93,9 +93,9 @@ impl<P> Clone for CandidateLane<P> {
 }
 
 impl<P: AnswerPipeline> CandidateLane<P> {
-    pub(crate) fn new(served: Arc<P>, share: f64, is_shadow: bool, settings: &ServiceSettings) -> Self {
+    pub(crate) fn new(pipeline: Arc<P>, share: f64, is_shadow: bool, settings: &ServiceSettings) -> Self {
         let role = if is_shadow { LaneRole::Shadow } else { LaneRole::Canary };
-        let lane = Lane::new(served, role, settings);
+        let lane = Lane::new(pipeline, role, settings);
         Self { lane, share, permits: Arc::new(Semaphore::new(SHADOWS_AT_ONCE)) }
     }
 
@@ -104,7 +104,7 @@ impl<P: AnswerPipeline> CandidateLane<P> {
     fn takes(&self, question: &UserQuestion) -> bool {
         let first_message = question.history.first().map_or(&question.text, |message| &message.content);
         // The version is hashed too, so that each candidate gets other conversations.
-        let digest = Sha256::new().chain_update(self.lane.served.version()).chain_update(first_message).finalize();
+        let digest = Sha256::new().chain_update(self.lane.pipeline.version()).chain_update(first_message).finalize();
         let hash = u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]);
         f64::from(hash) < self.share * 2f64.powi(32)
     }
@@ -132,7 +132,7 @@ impl LaneSet {
     pub(crate) async fn warm(&self) -> Result<(), lab::Error> {
         let candidate = self.candidate.as_ref().map(|candidate| &candidate.lane);
         for lane in [&self.serving].into_iter().chain(candidate).chain(&self.fallback) {
-            lane.served.warm().await?;
+            lane.pipeline.warm().await?;
         }
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! The interface from answering to sampling, the layer above it
-//! ([`crate::sampling`]).
+//! How answering hands answers to [`crate::sampling`]. Sampling is the layer above, so
+//! answering knows it only by the trait here.
 
 use super::{
     events::SourcedAnswer,
@@ -27,7 +27,7 @@ impl<P> SampledAnswer<P> {
     pub(crate) fn new(lane: &Lane<P>, question: &UserQuestion, answer: Arc<SourcedAnswer>) -> Self {
         Self {
             role: lane.role,
-            served: lane.served.clone(),
+            served: lane.pipeline.clone(),
             question: question.clone(),
             answer,
             is_sampled: true,

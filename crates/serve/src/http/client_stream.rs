@@ -53,7 +53,8 @@ struct StreamState<S> {
     /// Delays the report of that end to hyper.
     end_delay: Option<Pin<Box<Sleep>>>,
     replacement: Option<ReplacementResponse>,
-    /// The status of the response to bytes that are no request.
+    /// The status of an error that was written here instead of by hyper: to bytes that are
+    /// no request, or to a client that stopped sending before its response.
     refused: Option<StatusCode>,
 }
 
@@ -138,9 +139,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ClientStream<S> {
     }
 
     /// Ends the connection after hyper: writes an error if the client still awaits a
-    /// response, and reads the client's last bytes. Returns the status of a response to
-    /// bytes that are no request, for the metrics; middleware counts requests, also
-    /// those whose client left.
+    /// response, and reads the client's last bytes. Returns the status of an error that
+    /// was written here, for the metrics. It returns `None` if the client left after a
+    /// whole head: middleware has counted that request, which must not count twice.
     pub(crate) async fn end(mut self, failed: Option<&(dyn Error + Send + Sync + 'static)>) -> Option<StatusCode> {
         let (awaits_response, has_ended, is_counted) = {
             let mut state = self.state();

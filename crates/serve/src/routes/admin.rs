@@ -52,7 +52,7 @@ fn describe(served: &ServedPipeline) -> Value {
 }
 
 fn describe_candidate(candidate: &CandidateLane) -> Value {
-    let mut value = describe(&candidate.lane.served);
+    let mut value = describe(&candidate.lane.pipeline);
     (value["share"], value["shadow"]) = (candidate.share.into(), (candidate.lane.role == LaneRole::Shadow).into());
     value
 }
@@ -71,8 +71,8 @@ async fn read_status(service: &Arc<HttpService>) -> Result<Value, ApiError> {
 fn compute_status(service: &HttpService) -> Value {
     let lanes = service.lanes();
     json!({
-        "serving": describe(&lanes.serving.served), "candidate": lanes.candidate.as_ref().map(describe_candidate),
-        "fallback": lanes.fallback.as_ref().map(|lane| describe(&lane.served)),
+        "serving": describe(&lanes.serving.pipeline), "candidate": lanes.candidate.as_ref().map(describe_candidate),
+        "fallback": lanes.fallback.as_ref().map(|lane| describe(&lane.pipeline)),
         "answers": { "worked_on": service.dispatcher.admission.busy(), "waiting": service.dispatcher.admission.waiting() },
         "opening": service.opening.last(),
         "breaker_open": lanes.serving.breaker.is_open(),
@@ -189,7 +189,7 @@ async fn change_candidate(service: &Arc<HttpService>, wanted: &CandidateRequest)
             match wanted.shadow {
                 // The comparison starts anew in another role.
                 Some(shadow) if shadow != was_shadow => {
-                    CandidateLane::new(present.lane.served.clone(), wanted.share, shadow, &service.settings)
+                    CandidateLane::new(present.lane.pipeline.clone(), wanted.share, shadow, &service.settings)
                 }
                 _ => {
                     service.set_candidate_share(wanted.share);
@@ -219,7 +219,7 @@ pub(crate) async fn promote_candidate(
 ) -> Result<Json<Value>, ApiError> {
     act(&service, "promote", by, Value::Null, async move |service: Arc<HttpService>| {
         let candidate = service.set_candidate(None).ok_or_else(no_candidate)?;
-        service.swap(candidate.lane.served.clone());
+        service.swap(candidate.lane.pipeline.clone());
         read_status(&service).await
     })
     .await

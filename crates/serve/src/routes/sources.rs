@@ -248,10 +248,10 @@ pub(crate) fn find_markers(text: &str, sources: usize) -> Vec<Marker> {
 
 /// Opens a source of the served pipeline, or else of the candidate.
 pub(crate) async fn open(lanes: &LaneSet, id: &str, deadline: &Deadline) -> Result<SourceExcerpt, ApiError> {
-    let excerpt = open_in(&lanes.serving.served, id, deadline).await;
+    let excerpt = open_in(&lanes.serving.pipeline, id, deadline).await;
     match (&excerpt, &lanes.candidate) {
         (Err(error), Some(candidate)) if error.status == StatusCode::NOT_FOUND => {
-            open_in(&candidate.lane.served, id, deadline).await
+            open_in(&candidate.lane.pipeline, id, deadline).await
         }
         _ => excerpt,
     }

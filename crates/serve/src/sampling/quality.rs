@@ -21,7 +21,8 @@ use std::{
 /// many scored answers, on average.
 const DRIFT_EVIDENCE: f64 = 10_000.0;
 /// A candidate counts as better or worse from this evidence on. The verdict is wrong for
-/// at most one candidate in twenty, however often the evidence is checked.
+/// at most one candidate in twenty, however often the evidence is checked: each of the
+/// two sides, better and worse, is wrong for at most one in 40.
 const DIFFERENCE_EVIDENCE: f64 = 40.0;
 /// The most pairs of scores that are compared.
 const MAX_PAIRS: usize = 20_000;

@@ -86,8 +86,8 @@ impl HttpService {
         self
     }
 
-    /// Lets administrators open other bundles. `sink` gets each change, and the other
-    /// lines for the operator.
+    /// Lets administrators open other bundles. `sink` gets each change, and every other
+    /// line for the operator, such as failures and drift: without it, none is written.
     #[must_use]
     pub fn with_admin(self, open_bundle: OpenBundle, sink: OperatorSink) -> Self {
         self.log.set_sink(sink);
@@ -101,7 +101,7 @@ impl HttpService {
     }
 
     pub(crate) fn served(&self) -> Arc<ServedPipeline> {
-        self.lanes().serving.served.clone()
+        self.lanes().serving.pipeline.clone()
     }
 
     pub(crate) fn lanes(&self) -> Arc<LaneSet> {
@@ -119,13 +119,13 @@ impl HttpService {
             quality.set_serving(&next);
         }
         let next = Lane::new(next, LaneRole::Serving, &self.settings);
-        self.dispatcher.change_lanes(|lanes| std::mem::replace(&mut lanes.serving, next)).served.clone()
+        self.dispatcher.change_lanes(|lanes| std::mem::replace(&mut lanes.serving, next)).pipeline.clone()
     }
 
     /// Replaces the candidate, or removes it. Returns the previous one.
     pub(crate) fn set_candidate(&self, candidate: Option<CandidateLane>) -> Option<CandidateLane> {
         if let Some(quality) = &self.sampler.quality {
-            quality.set_candidate(candidate.as_ref().map(|candidate| &*candidate.lane.served));
+            quality.set_candidate(candidate.as_ref().map(|candidate| &*candidate.lane.pipeline));
         }
         self.dispatcher.change_lanes(|lanes| std::mem::replace(&mut lanes.candidate, candidate))
     }
@@ -152,6 +152,7 @@ impl HttpService {
         let deadline = self.deadline();
         let _permit = self.searches.enter(deadline.left()).await?;
         let (served, found) = self.dispatcher.find(question, deadline).await?;
+        // Not the lane: why the query component left the question unchanged, or wrote fewer queries.
         let remarks = found.fallback.into_iter().chain(found.remarks).collect();
         Ok(FoundPassages { served, passages: found.passages, remarks })
     }

@@ -61,18 +61,18 @@ impl OperatorLog {
         if !(error.detail.is_some() || error.is_failure() || lacks_key) {
             return;
         }
-        let (outcome, kind) =
+        let (outcome, cause) =
             if error.is_failure() { ("failed", error.failure_kind()) } else { ("refused", error.code) };
-        let line = json!({ "time": unix_seconds(), outcome: kind, "id": id, "detail": reason(error) });
-        self.write_limited((error.code, kind), line);
+        let line = json!({ "time": unix_seconds(), outcome: cause, "id": id, "detail": reason(error) });
+        self.write_limited((error.code, cause), line);
     }
 
     /// Records the failure of a pipeline that the client does not see: another pipeline
     /// was asked, or the pipeline is a shadow.
     pub(crate) fn record_hidden(&self, error: &ApiError, id: &str, role: &'static str) {
-        let kind = error.failure_kind();
-        let line = json!({ "time": unix_seconds(), "hidden": kind, "id": id, "detail": reason(error), "role": role });
-        self.write_limited((role, kind), line);
+        let cause = error.failure_kind();
+        let line = json!({ "time": unix_seconds(), "hidden": cause, "id": id, "detail": reason(error), "role": role });
+        self.write_limited((role, cause), line);
     }
 
     fn write_limited(&self, kind: LineKind, mut line: Value) {
@@ -92,9 +92,9 @@ impl OperatorLog {
         self.write_counts(self.limiter.take_all());
     }
 
-    fn write_counts(&self, kinds: Vec<(LineKind, u64)>) {
-        for ((of, kind), unwritten) in kinds {
-            self.write(&json!({ "time": unix_seconds(), "more": kind, "of": of, "unwritten": unwritten }));
+    fn write_counts(&self, counts: Vec<(LineKind, u64)>) {
+        for ((of, cause), unwritten) in counts {
+            self.write(&json!({ "time": unix_seconds(), "more": cause, "of": of, "unwritten": unwritten }));
         }
     }
 }
@@ -113,8 +113,9 @@ const LINES_PER_PERIOD: u32 = 10;
 #[derive(Debug, Default)]
 struct LineLimiter(Mutex<HashMap<LineKind, LineRate>>);
 
-/// The role of a pipeline, if the line is about one, otherwise the code of the
-/// error; and the kind of failure.
+/// What is limited together, as a pair. The first is what the line is about: the role of
+/// a pipeline, otherwise the code of the error. The second is the cause: the kind of
+/// failure, or for a refusal the code again.
 type LineKind = (&'static str, &'static str);
 
 #[derive(Debug)]
@@ -149,7 +150,7 @@ impl LineLimiter {
 
     /// Takes the counts of unwritten lines of the kinds whose period is over.
     fn take_settled(&self, now: Instant) -> Vec<(LineKind, u64)> {
-        self.take(|kind| now.saturating_duration_since(kind.since) >= PERIOD)
+        self.take(|rate| now.saturating_duration_since(rate.since) >= PERIOD)
     }
 
     /// Takes all counts of unwritten lines.
@@ -159,8 +160,8 @@ impl LineLimiter {
 
     fn take(&self, holds: impl Fn(&LineRate) -> bool) -> Vec<(LineKind, u64)> {
         let mut kinds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let some = kinds.iter_mut().filter(|(_, kind)| kind.unwritten > 0 && holds(kind));
-        some.map(|(name, kind)| (*name, std::mem::take(&mut kind.unwritten))).collect()
+        let some = kinds.iter_mut().filter(|(_, rate)| rate.unwritten > 0 && holds(rate));
+        some.map(|(kind, rate)| (*kind, std::mem::take(&mut rate.unwritten))).collect()
     }
 }
 

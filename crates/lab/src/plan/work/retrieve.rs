@@ -18,6 +18,7 @@ use store::Key;
 /// Retrieves for all questions.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct RetrieveWork {
+    /// Turns the hits into passages, which some chunkers make larger than the chunks.
     pub(crate) chunker: ChunkerConfig,
     pub(crate) retriever: RetrieverConfig,
     /// The trial's embedder, if the retriever or the chunker needs it.

@@ -76,6 +76,8 @@ impl<'a> LlamaWorker<'a> {
     pub(super) fn answer(&mut self, job: LlamaJob, reply: &OutcomeSender) -> Result<JobOutcome, Error> {
         let started = Instant::now();
         let prompt = ids(&job.prompt);
+        // The end of the prompt is always computed anew: the answer needs the logits of its last token, and a step has
+        // at least a whole grain.
         let wanted = &prompt[..prompt.len().saturating_sub(GRAIN)];
         self.borrow(wanted);
         let (slot, cached) = match self.slots.place(wanted) {
@@ -177,7 +179,8 @@ impl<'a> LlamaWorker<'a> {
         if reply.is_closed() {
             return Err(Error::Cancelled);
         }
-        // Before the step, since its logits live in the context.
+        // Before the batch is computed: its logits, which the caller reads afterwards, lie in the context, and `adapt`
+        // may replace the context.
         self.adapt(slot);
         if !self.copying {
             self.shared.queue.lend(self.thread, |prompt| self.copy_of(prompt));

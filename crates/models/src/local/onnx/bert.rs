@@ -98,9 +98,10 @@ pub(crate) fn convert(
     let mut hidden = writer.embeddings()?;
     writer.graph.int64s("last_axis", &[-1]);
     writer.graph.floats("tiny", &[1], &[1e-6]);
-    // The least divisor of a token that a GELU wrote. No GELU goes below -0.17, so
-    // a magnitude above this bound is that of a positive value: `product`, which knows
-    // this constant by its name, takes the largest value without `Abs`.
+    // With integer weights, `product` divides the row of each token by its largest magnitude, but at least by
+    // `tiny` or, for rows that a GELU wrote, by `gelu_floor`. No GELU goes below -0.17, so a magnitude above
+    // `gelu_floor` is that of a positive value: `product`, which knows this constant by its name, takes the
+    // largest value without `Abs`.
     writer.graph.floats("gelu_floor", &[1], &[0.2]);
     for layer in 0..writer.bert.n_layers {
         hidden = writer.layer(layer, &hidden)?;

@@ -75,7 +75,8 @@ pub(crate) struct Conventions {
     pub(crate) headers: &'static [(&'static str, &'static str)],
     /// A free request that shows whether the endpoint answers and accepts the key.
     pub(crate) probe: Probe,
-    /// The endpoint if the settings name no address; `None` if they must.
+    /// The endpoint if `base_url` is empty, at an address that an environment variable may replace. `None` for a
+    /// provider whose settings have a fixed default `base_url`, or none, so that it must be set.
     pub(crate) default_endpoint: Option<DefaultEndpoint>,
 }
 

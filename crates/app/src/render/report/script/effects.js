@@ -18,8 +18,3 @@ function effect(axis, own) {
 function withSign(value) {
   return `${value > 0 ? "+" : ""}${fixed(value)}`;
 }
-function grouping(rows, of) {
-  const groups = new Map();
-  for (const row of rows) groups.set(of(row), [...(groups.get(of(row)) ?? []), row]);
-  return groups;
-}
