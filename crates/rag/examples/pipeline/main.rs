@@ -103,7 +103,7 @@ struct Found {
 #[serde(rename_all = "snake_case")]
 enum Answer<'a> {
     Chunks(&'a [Chunk]),
-    EnrichedText(Vec<String>),
+    Enriched(Vec<String>),
     Indexed(usize),
     Written(Vec<Searches>),
     Hits(Vec<Vec<Hit>>),
@@ -157,7 +157,7 @@ impl Pipeline {
                     let chunks: Vec<&Chunk> = chunks.collect();
                     texts.extend(enricher.enrich(document, &chunks).await?.into_iter().map(|one| one.text));
                 }
-                Ok(Answer::EnrichedText(texts))
+                Ok(Answer::Enriched(texts))
             }
             Request::Index { vectors } => {
                 let rows = self.table.searchable();
