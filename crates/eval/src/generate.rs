@@ -356,7 +356,8 @@ pub async fn generate(
         let tried = writer.write(&scenarios, wanted, &mut generated, report).await?;
         pool.advance(kind, tried);
         let lacking = wanted - generated.dataset.questions.len();
-        // Of its own quota only: what it replaces counts as lacking at the other kinds.
+        // Of the kind's own quota only: `SingleHopSpecific` has the others' too, and what it
+        // replaces counts as lacking at those kinds.
         let of_quota = own_quotas[i].1.saturating_sub(generated.dataset.questions.len() - before);
         if of_quota > 0 {
             generated.lacking.insert(kind, of_quota);

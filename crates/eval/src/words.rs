@@ -76,7 +76,7 @@ pub(crate) fn cited_sentences(text: &str, citations: &[u32]) -> Vec<(String, Vec
     found.into_iter().map(|(_, sentence, cited)| (sentence, cited)).collect()
 }
 
-/// The passages that a text of another system cites: numbers in brackets for which
+/// The passages that an answer cites which Reverie did not write (a user's file of answers): numbers in brackets for which
 /// there is a passage, not within backticks; each once, in order.
 pub(crate) fn citations(text: &str, n_passages: usize) -> Vec<u32> {
     let possible: Vec<u32> = (1..=u32::try_from(n_passages).unwrap_or(u32::MAX)).collect();

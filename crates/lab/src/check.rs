@@ -409,8 +409,8 @@ fn decide_outcomes(metrics: &mut [(CheckedMetric, PairedScores<'_>)], margin: f6
 
 impl CheckedMetric {
     /// Whether a loss beyond what is allowed could not be proven because fewer questions differ
-    /// than any proof needs. That alone decides if a margin is allowed, or if there are too few
-    /// questions for any proof. Otherwise the whole interval of the difference must be a loss too.
+    /// than any proof needs. Where a margin is allowed, or where all
+    /// questions together are too few, that is enough. Otherwise the whole interval of the difference must be a loss too.
     /// Without that condition, an equally good pipeline would be inconclusive in half of its runs,
     /// because its mean is a little below as often as above.
     fn lacks_questions(&self, gains: &[f64], allowed: f64) -> bool {

@@ -70,7 +70,7 @@ impl Operator {
 /// Everything that is embedded and indexed comes before everything that is searched.
 static ALL: LazyLock<Vec<Operator>> = LazyLock::new(|| {
     let is_before = |axis: &&Axis| matches!(axis.output(), Data::Chunks | Data::Vectors | Data::Queries);
-    // Instructions are a setting of the generator's work.
+    // The axis `prompt` is a setting of the generator's work.
     let works = || Axis::ALL.iter().filter(|axis| **axis != Axis::Prompt);
     let before = works().filter(is_before).map(|&axis| Operator::Stage(axis));
     let after = works().filter(|axis| !is_before(axis)).map(|&axis| Operator::Stage(axis));

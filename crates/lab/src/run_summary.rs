@@ -57,7 +57,7 @@ impl RunSummary {
         serde_json::from_slice(bytes).ok().filter(|kept: &Self| kept.version == VERSION)
     }
 
-    /// The summary of a run that has scores of this trial only, and no results.
+    /// The summary for a bundle: with the scores of this trial only, and no results.
     pub(crate) fn of_one_trial(&self, id: &str) -> Self {
         let answering = Some(Answering { trial: id.to_owned(), note: None });
         let board = Board { answering, ..self.board.clone() };

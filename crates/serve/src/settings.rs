@@ -14,8 +14,8 @@ pub struct ServiceSettings {
     /// The API keys. Without keys, everybody may ask questions, and nobody may read
     /// `/metrics` or use `/admin/…` unless `admin_without_key` is set.
     pub keys: Option<ApiKeys>,
-    /// Whether everybody who reaches the service may ask questions without a key.
-    /// `/metrics` and `/admin/…` still need one.
+    /// Whether everybody who reaches the service may ask questions without a key, also
+    /// if there are keys, and by whatever `Host`. `/metrics` and `/admin/…` still need one.
     pub open_to_all: bool,
     /// Whether programs on this machine may read `/metrics` and use `/admin/…`
     /// without a key. Requests that a proxy forwards do not count as local.
@@ -23,9 +23,10 @@ pub struct ServiceSettings {
     /// The public address of the service for links to sources, such as
     /// `https://manuals.example.com`. The default is the request's `Host`.
     pub public_url: Option<String>,
-    /// Whether a service without keys accepts every `Host`, because the server around
-    /// it decides who reaches it. Requests from this machine still need a local name,
-    /// or that of `public_url`.
+    /// Whether a service without keys accepts every `Host`: for a service that is mounted
+    /// in another server, which decides who reaches it. Requests from this machine still
+    /// need a local name, or that of `public_url`, because a web page in a browser here
+    /// could send them (DNS rebinding).
     pub any_host: bool,
     /// Origins of other web pages that may use the service (CORS). None by default.
     pub origins: Vec<PageOrigin>,

@@ -1,7 +1,7 @@
 //! Reads golden questions from JSONL and CSV files.
 //!
 //! When to use it: for questions that exist already, written by hand, exported
-//! from this program, or made by DREAM or Ragas. All errors of a file are reported
+//! from this program, or made by DREAM (notebooks that score with Ragas) or Ragas. All errors of a file are reported
 //! at once, each with its line and what to do.
 //!
 //! | what | columns |

@@ -16,11 +16,11 @@
 //! Differences from Ragas 0.4 (`collections`):
 //! - where the model offers token probabilities, whether the answer is
 //!   noncommittal is asked once, as a Yes/No question; else, as in Ragas, every
-//!   sample has a flag, and the answer is noncommittal if all flags say so;
-//! - a sample without a readable question means no score (`judge_unparsable`);
+//!   written question has a flag, and the answer is noncommittal if all flags say so;
+//! - a reply without a readable question means no score (`judge_unparsable`);
 //!   `collections` drops it, and gives 0 if none is left;
 //! - both questions are embedded as queries;
-//! - each sample has its own seed, so that a run can be repeated;
+//! - each written question has its own seed, so that a run can be repeated;
 //! - an empty answer counts as the worst value.
 //!
 //! Source: S. Es et al., "RAGAS: Automated Evaluation of Retrieval Augmented

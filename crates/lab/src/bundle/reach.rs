@@ -15,7 +15,7 @@ pub struct Reach {
     functions: bool,
     /// Whether it includes all addresses and everything that is sent to them.
     all_models: bool,
-    /// Addresses with their paths, by which a gateway may route calls.
+    /// Addresses with their paths, because a gateway before the models may route calls by them.
     addresses: BTreeSet<String>,
     sent: BTreeSet<SentSetting>,
 }

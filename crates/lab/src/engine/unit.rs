@@ -17,7 +17,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 /// What a worker is given when it starts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WorkerSetup {
-    /// The experiment file's text.
+    /// The resolved experiment, with the contents of the files that it names.
     pub experiment: String,
     /// The folder that the file's relative paths start from.
     pub base: PathBuf,

@@ -164,7 +164,7 @@ impl Plan {
         let chunks: Vec<TaskId> = documents.iter().map(chunk).collect();
         let enriched = self.enrich(inputs, trial, documents, &chunks);
         let texts = IndexSource { documents, chunks: &chunks, enriched: enriched.as_deref() };
-        // Only an index that compares tokens is in shards.
+        // Only an index that compares tokens, with a vector for each, is in shards.
         let (in_shards, in_one_file): (Indexes, Indexes) =
             pipeline.indexes().into_iter().partition(|kind| kind.compares_tokens());
         let mut indexes: BTreeMap<IndexKind, Vec<TaskId>> = in_one_file

@@ -15,7 +15,7 @@ pub type TaskId = usize;
 /// Where each task's output is: the artifact's name in the store.
 pub(crate) type Outputs = HashMap<TaskId, String>;
 
-/// The inputs of a retrieval.
+/// The inputs of a retrieval: what is searched, and the questions' vectors.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CorpusInputs {
     /// The chunks of all documents.

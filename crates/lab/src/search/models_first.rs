@@ -1,4 +1,4 @@
-//! Models first: one axis after the other, those that name models before all
+//! Models first: one axis after the other, embedder and generator before all
 //! others; the best value of an axis is kept for the next ones.
 //!
 //! When to use it: in large spaces whose axes hardly depend on each other: it

@@ -184,7 +184,7 @@ fn read_objective<'a>(reader: &mut ExperimentReader<'a>, table: &DeTable<'a>, me
 }
 
 /// The default objective, for retrieval metrics and for answer metrics apart: the preferred metrics
-/// whose label is only their name (no token limit), else all preferred ones, else all that need no
+/// whose label is only their name (not such as `recall@1000t`), else all preferred ones, else all that need no
 /// judge and are not excluded. A judged metric chooses only if `objective` names it.
 fn default_objective(metrics: &[MetricConfig]) -> Vec<String> {
     let of_kind = |answers: bool| -> Vec<String> {

@@ -142,7 +142,7 @@ pub(crate) struct CallTurn {
     pub(crate) group: u64,
 }
 
-/// The experiment's models for the components of a task.
+/// The experiment's models for the components of a task, whose calls take this turn among those of other trials.
 pub(crate) struct TurnModels<'a> {
     models: &'a ModelHandles,
     turn: CallTurn,

@@ -55,7 +55,7 @@ impl Caller {
         self.identity.is_remote()
     }
 
-    /// Whether calls cost money and the answers of those with a key go to the journal. Such an answer must not be
+    /// Whether calls cost money and their answers go to the journal, if they have a key of the journal. Such an answer must not be
     /// lost, so a call in flight runs to its end even after a cancellation.
     fn journals_paid_answers(&self) -> bool {
         self.is_remote() && self.client.inner.journal.is_some()

@@ -76,7 +76,8 @@ impl Flights {
         entries.values().filter_map(|entry| entry.future.upgrade()).collect()
     }
 
-    /// Joins the call of this key, or begins it, to write into this draft.
+    /// Joins the call of this key, or begins it. `begin` makes a call that writes into
+    /// `draft`; a caller that joins another's call leaves its draft empty.
     pub(super) fn join<Fut>(&self, key: Key, draft: Option<&AnswerDraft>, begin: impl FnOnce() -> Fut) -> Flight
     where
         Fut: Future<Output = FlightOutcome> + Send + 'static,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// The events of one answer, in the order in which they are sent.
 #[derive(Debug)]
 pub(crate) enum AnswerEvent<P = ServedPipeline> {
-    /// The passages were found.
+    /// The passages were found. Each lane that is tried sends its own; the last ones count.
     Passages(Box<FoundPassages<P>>),
     /// The next piece of the text. All pieces together are the text of the answer.
     Text(String),

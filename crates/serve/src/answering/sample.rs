@@ -15,8 +15,8 @@ pub(crate) struct SampledAnswer<P = ServedPipeline> {
     pub(crate) served: Arc<P>,
     pub(crate) question: UserQuestion,
     pub(crate) answer: Arc<SourcedAnswer>,
-    /// Whether the answer is in the sample, which is written and scored. Otherwise it
-    /// is only compared with the shadow's answer.
+    /// Whether the answer is in the sample, which is written. Every answer is scored; one
+    /// that is not in the sample is here only to be compared with the shadow's.
     pub(crate) is_sampled: bool,
     /// The shadow's answer to the same question.
     pub(crate) shadow: Option<(Arc<P>, Arc<SourcedAnswer>)>,

@@ -13,7 +13,7 @@ use std::{
     sync::Arc,
 };
 
-/// A pipeline that is served.
+/// The pipeline of a lane: served, candidate or fallback.
 pub struct ServedPipeline {
     /// The name that clients send as `model`.
     pub name: String,

@@ -2,9 +2,9 @@
 //!
 //! - Bytes that never become a request get an error in OpenAI's shape; hyper
 //!   answers them with a bare status, or not at all.
-//! - A half-close (the client shuts down its sending direction) counts as leaving,
-//!   so that the request's work ends at once and holds neither a permit nor a paid
-//!   call. If the client announced its last request (HTTP/1.0, or `Connection:
+//! - For hyper, a half-close (the client shuts down its sending direction) means that
+//!   the client left: the request's work ends at once and holds neither a permit nor a
+//!   paid call. That stays. But if the client announced its last request (HTTP/1.0, or `Connection:
 //!   close`, as `nc -N` sends it), it may half-close and still read, so the end is
 //!   reported to hyper with a delay.
 //! - Before a connection is closed, what the client still sends is read for a

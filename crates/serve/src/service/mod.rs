@@ -108,7 +108,8 @@ impl HttpService {
         self.dispatcher.lanes()
     }
 
-    /// Whether the service takes questions.
+    /// What `/health/ready` says: whether new questions should be sent here. A service
+    /// that is ending still answers those that come.
     pub(crate) fn is_ready(&self) -> bool {
         self.is_warm.load(Relaxed) && !self.is_ending.load(Relaxed)
     }

@@ -1,6 +1,5 @@
 //! Chunks to a vector for each of their tokens, once for a chunk table and a
-//! model. Meanwhile, finished vectors are stored in parts, so that another try
-//! after a kill, on any machine, continues from there.
+//! model: what it is; `task/work/embed_tokens.rs` does it.
 
 use super::{DescribeWork, KeyContext, Sizes, TimedComponent};
 use crate::{

@@ -30,7 +30,7 @@ pub(crate) struct ChatTarget<'a> {
 
 /// A model's reply.
 pub(crate) struct ChatReply {
-    /// Without the secrets that were sent.
+    /// Without API keys and headers, which a gateway may send back.
     pub(crate) text: String,
     pub(crate) finish: Finish,
     pub(crate) usage: TokenCounts,
