@@ -134,7 +134,10 @@ fn a_limit_holds_for_questions_in_the_experiment_file_too() {
     let workspace = Workspace::new();
     let row = |question: &str| format!("[[dataset.rows]]\nquestion = \"{question}\"\nreference = \"mice\"\n");
     let rows = ["What do owls eat?", "Who eats mice?", "What hunts at night?"].map(row).concat();
-    workspace.experiment("chunker = [\"sentence\"]\nretriever = [\"bm25\"]", &format!("{rows}[evaluate]\nmetrics = [\"context_tokens\"]"));
+    workspace.experiment(
+        "chunker = [\"sentence\"]\nretriever = [\"bm25\"]",
+        &format!("{rows}[evaluate]\nmetrics = [\"context_tokens\"]"),
+    );
     let questions =
         |arguments: &[&str]| workspace.run(arguments).succeeds().json()["dataset"]["questions"].as_u64().unwrap();
     assert_eq!(questions(&["plan", "--json"]), 3);
