@@ -24,7 +24,10 @@
 //! once more, it repeats what it said.
 
 use async_trait::async_trait;
-use eval::{Evidence, MetricConfig, Question, Sample, Score, metric::MetricContext};
+use eval::{
+    Evidence, MetricConfig, Question, Sample, Score,
+    metric::{MetricContext, PROBE},
+};
 use models::{
     ChatModel, ChatRequest, ChatResponse, Client, EmbeddingModel, Error, Finish, Identity, InputKind, Matrix, Model,
     Usage,
@@ -115,6 +118,7 @@ impl ScriptedJudge {
             return Ok(Vec::new());
         }
         let said = match choices {
+            [yes, ..] if prompt == PROBE => Some(yes.clone()),
             [yes, no] if yes == "Yes" && no == "No" => self.said(prompt, "").map(str::to_owned),
             _ => Some(self.rating(false)?.to_string()),
         };

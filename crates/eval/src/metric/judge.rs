@@ -39,7 +39,7 @@ const YES_NO: [&str; 2] = ["Yes", "No"];
 
 /// The question that shows whether a model offers token probabilities. It is
 /// part of no score.
-pub(crate) const PROBE: &str = "Is water wet? Answer with one word, Yes or No.";
+pub const PROBE: &str = "Is water wet? Answer with one word, Yes or No.";
 
 /// The number of statements, claims or sentences that estimates assume for a
 /// text.

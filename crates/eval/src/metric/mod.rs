@@ -18,7 +18,7 @@ mod text_overlap;
 mod two_ratings;
 
 pub use describe::ObjectiveRole;
-pub use judge::{JudgeCalls, VerdictForm};
+pub use judge::{JudgeCalls, PROBE, VerdictForm};
 pub use personal_data::redact;
 
 use crate::verdict::VerdictKind;
