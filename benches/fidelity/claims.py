@@ -59,10 +59,11 @@ def factual_correctness(draw):
         mode = ["f_beta", "precision", "recall"][i % 3]
         said, wanted = draw.texts("claim", 1, 4), draw.texts("point", 1, 4)
         supported, present = draw.verdicts(said), draw.verdicts(wanted)
-        neither = (NO_CLAIMS, 1.0) if mode == "f_beta" else (NOTHING_SAID, EMPTY_INPUT)
+        missing = EMPTY_INPUT if mode == "precision" else NOT_APPLICABLE
+        neither = (NO_CLAIMS, 1.0) if mode == "f_beta" else (NOTHING_SAID, missing)
         yield made([], [], [], [], mode, steps=[neither])
         yield made([], [], wanted, present)
-        yield made(said, supported, [], [], "recall", steps=[(NOTHING_SAID, EMPTY_INPUT)])
+        yield made(said, supported, [], [], "recall", steps=[(NOTHING_SAID, NOT_APPLICABLE)])
         yield made(said, supported, wanted, present, mode, steps=[(EMPTY_ANSWER, EMPTY_INPUT)], answer="")
         yield made(said, supported, wanted, present, mode, steps=[(NO_REFERENCE, NOT_APPLICABLE)], reference="")
         if mode != "recall":
@@ -114,7 +115,7 @@ def noise_sensitivity(draw):
         said, true, wanted, passages, supports, relevant = parts(2)
         nothing = [[] for _ in passages]
         yield made([], [], wanted, passages, nothing, relevant, mode, [(NOTHING_SAID, EMPTY_INPUT)])
-        yield made(said, true, [], passages, supports, nothing, mode, [(NOTHING_SAID, EMPTY_INPUT)])
+        yield made(said, true, [], passages, supports, nothing, mode, [(NOTHING_SAID, NOT_APPLICABLE)])
         yield made(said, true, wanted, [], [], [], mode, [(NOTHING_FOUND, EMPTY_INPUT)])
         yield made(said, true, wanted, passages, supports, relevant, mode, [(EMPTY_ANSWER, EMPTY_INPUT)], answer="")
         yield made(
