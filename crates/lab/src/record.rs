@@ -1,8 +1,8 @@
-//! The record of a finished run ([`RunRecord`]), stored with its results: what its
-//! leaderboard says, and its provenance ([`RunProvenance`]), which is what it was made
-//! from: the experiment as it was understood, the documents, and where each trial's
-//! chunks and indexes are. Commands that query or show a run read this record
-//! and never the experiment file, which may have changed since.
+//! The record of a finished run ([`RunRecord`]), stored with its results. It holds what
+//! the leaderboard says, and the run's provenance ([`RunProvenance`]): the resolved
+//! experiment, the documents, and where each trial's chunks and indexes are. Commands
+//! that query or show a run read this record and never the experiment file, which may
+//! have changed since.
 
 mod changes;
 #[cfg(test)]

@@ -75,8 +75,8 @@ pub struct ClusterSetup {
     /// Where models come from that are missing on a worker; none are pulled
     /// if left out.
     pub pull: Option<PullOptions>,
-    /// Where the store is an object store: the folder for what must be on a
-    /// local disk. Default: `.reverie` beside the experiment file.
+    /// The folder for files that must be on a local disk, if the store is an
+    /// object store. Default: `.reverie` beside the experiment file.
     pub local_folder: Option<PathBuf>,
 }
 

@@ -271,9 +271,9 @@ pub trait Choice: Component {
 }
 
 /// Removes the settings with these names from the name and settings of a component.
-pub fn without_settings(mut value: Value, name: &str, unkeyed: &[&str]) -> Value {
+pub fn without_settings(mut value: Value, name: &str, left_out: &[&str]) -> Value {
     if let Some(settings) = value.get_mut(name).and_then(Value::as_object_mut) {
-        unkeyed.iter().for_each(|&name| drop(settings.remove(name)));
+        left_out.iter().for_each(|&name| drop(settings.remove(name)));
     }
     value
 }

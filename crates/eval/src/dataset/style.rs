@@ -13,7 +13,7 @@ pub enum QuestionStyle {
     WebSearch,
     /// With typing errors.
     Misspelled,
-    /// With the mistakes of somebody who is learning the language.
+    /// With the grammar mistakes of a language learner.
     PoorGrammar,
 }
 

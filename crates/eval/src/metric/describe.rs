@@ -31,7 +31,7 @@ pub(super) struct Description {
     pub(super) range: Option<(f64, f64)>,
     pub(super) lower_is_better: bool,
     /// Settings that do not affect its scores; they are not part of keys.
-    pub(super) unkeyed: &'static [&'static str],
+    pub(super) settings_outside_key: &'static [&'static str],
     /// Whether it is measured if the experiment names no metrics.
     pub(super) is_default: bool,
     pub(super) objective_role: ObjectiveRole,

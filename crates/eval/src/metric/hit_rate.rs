@@ -14,7 +14,7 @@ use super::retrieval::{self, RetrievalSettings};
 
 pub(super) const VERSION: u32 = 1;
 
-retrieval::config!("hit_rate", RetrievalSettings, formula, is_default: true, can_be_named: true);
+retrieval::config!("hit_rate", RetrievalSettings, formula, is_default: true);
 
 fn formula(walk: &Walk<'_>) -> f64 {
     if walk.n_covered() > 0 { 1.0 } else { 0.0 }

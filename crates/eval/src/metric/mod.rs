@@ -152,7 +152,7 @@ impl MetricConfig {
     /// Name and settings for keys, without settings that do not affect its scores.
     pub fn key_settings(&self) -> serde_json::Value {
         let value = serde_json::to_value(self).unwrap_or_default();
-        rag::without_settings(value, self.name(), self.describe().unkeyed)
+        rag::without_settings(value, self.name(), self.describe().settings_outside_key)
     }
 
     /// Whether it calls a user's function.

@@ -13,7 +13,7 @@ use super::retrieval::{self, RetrievalSettings};
 
 pub(super) const VERSION: u32 = 1;
 
-retrieval::config!("mrr", RetrievalSettings, formula, is_default: true, can_be_named: true);
+retrieval::config!("mrr", RetrievalSettings, formula, is_default: true);
 
 fn formula(walk: &Walk<'_>) -> f64 {
     walk.gaining_ranks().first().map_or(0.0, |rank| 1.0 / *rank as f64)

@@ -22,7 +22,7 @@ use super::retrieval::{self, RetrievalSettings};
 
 pub(super) const VERSION: u32 = 1;
 
-retrieval::config!("ndcg", RetrievalSettings, formula, is_default: true, can_be_named: true, objective_role: ObjectiveRole::Preferred);
+retrieval::config!("ndcg", RetrievalSettings, formula, is_default: true, objective_role: ObjectiveRole::Preferred);
 
 fn formula(walk: &Walk<'_>) -> f64 {
     let ranks = walk.gaining_ranks();

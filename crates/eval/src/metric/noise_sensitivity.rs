@@ -16,11 +16,10 @@
 //!    `irrelevant`: score = |{s: irr_s ∧ ¬T_s}| / |S|.
 //!
 //! Calls for a score: two that list the statements, and one for each statement
-//! of the answer. Where the reference does not support all of these, for each
-//! passage also one for each statement that the reference does not support; and
-//! if the passage supports any of those, one for each statement of the
-//! reference. A judge that tells no token probabilities gets all statements of
-//! such a step in one call.
+//! of the answer. If the reference leaves some of these unsupported, each passage
+//! takes one call more for each unsupported statement; and if the passage supports
+//! any, one for each statement of the reference. A judge without token
+//! probabilities gets the statements of a step together, in one call.
 //!
 //! Differences from Ragas 0.4.3 (`collections`):
 //! - passages are only asked about statements that the reference does not

@@ -19,7 +19,7 @@ use super::retrieval::{self, RetrievalSettings};
 
 pub(super) const VERSION: u32 = 1;
 
-retrieval::config!("precision", RetrievalSettings, formula, is_default: true, can_be_named: true);
+retrieval::config!("precision", RetrievalSettings, formula, is_default: true);
 
 fn formula(walk: &Walk<'_>) -> f64 {
     let n_relevant = walk.relevant.iter().filter(|relevant| **relevant).count();

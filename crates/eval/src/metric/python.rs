@@ -126,7 +126,7 @@ impl Describe for Config {
             can_be_named: true,
             range: Some(self.range),
             lower_is_better: !self.higher_is_better,
-            unkeyed: rag::python::OUTSIDE_KEY,
+            settings_outside_key: rag::python::OUTSIDE_KEY,
             ..Description::default()
         }
     }

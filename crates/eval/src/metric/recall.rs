@@ -15,7 +15,7 @@ use super::retrieval::{self, RetrievalSettings};
 
 pub(super) const VERSION: u32 = 1;
 
-retrieval::config!("recall", RetrievalSettings, formula, is_default: true, can_be_named: true);
+retrieval::config!("recall", RetrievalSettings, formula, is_default: true);
 
 fn formula(walk: &Walk<'_>) -> f64 {
     walk.n_covered() as f64 / walk.n_items() as f64

@@ -44,6 +44,9 @@ impl Default for RetrievalSettings {
 }
 
 impl RetrievalSettings {
+    /// Whether the settings have a `name`.
+    pub(super) const CAN_BE_NAMED: bool = true;
+
     /// The metric of this name and formula.
     pub(super) fn build(&self, metric: &'static str, formula: fn(&Walk<'_>) -> f64) -> Result<Box<dyn Metric>, Error> {
         check_name(metric, self.name.as_deref())?;
@@ -152,6 +155,7 @@ macro_rules! config {
                 $crate::metric::Description {
                     needs: $crate::metric::Needs { evidence: true, passages: true, ..Default::default() },
                     label: self.0.label($name),
+                    can_be_named: <$Settings>::CAN_BE_NAMED,
                     $( $field: $value, )*
                     ..Default::default()
                 }

@@ -46,6 +46,9 @@ pub(super) struct Overlap {
 }
 
 impl OverlapSettings {
+    /// Whether the settings have a `name`.
+    pub(super) const CAN_BE_NAMED: bool = false;
+
     /// The metric of this name and formula.
     pub(super) fn build(&self, metric: &'static str, formula: fn(&Overlap) -> f64) -> Result<Box<dyn Metric>, Error> {
         check_k(metric, self.k)?;

@@ -7,7 +7,7 @@ use crate::{
     artifact::DocumentRow,
     corpus::{CorpusSurvey, LoadedCorpus},
     golden::{Documents, generate_golden},
-    spec::Experiment,
+    spec::{DatasetSpec, Experiment},
 };
 use eval::{
     Dataset, Question,
@@ -44,20 +44,29 @@ pub(super) struct DatasetQuestions {
     pub(super) corpus: CorpusSummary,
 }
 
-/// Reads the dataset, if there is one.
+/// Reads the dataset, if there is one: the first questions, if they are limited.
 pub(crate) async fn import(session: &Session, mistakes: &mut Vec<String>) -> Result<ImportedDataset, Error> {
     let Some(spec) = &session.experiment.dataset else { return Ok(ImportedDataset::nothing()) };
-    match spec.inline() {
-        Some(Ok(mut rows)) => {
-            rows.dataset.questions.truncate(spec.limit.unwrap_or(usize::MAX));
-            return Ok(ImportedDataset { dataset: Some(rows.dataset), ignored: rows.ignored });
-        }
+    let mut imported = match spec.inline() {
+        Some(Ok(rows)) => ImportedDataset { dataset: Some(rows.dataset), ignored: rows.ignored },
         Some(Err(errors)) => {
             mistakes.extend(errors);
-            return Ok(ImportedDataset::nothing());
+            ImportedDataset::nothing()
         }
-        None => {}
+        None => import_file(session, spec, mistakes).await?,
+    };
+    if let (Some(dataset), Some(limit)) = (&mut imported.dataset, spec.limit) {
+        dataset.questions.truncate(limit);
     }
+    Ok(imported)
+}
+
+/// Reads the dataset's file.
+async fn import_file(
+    session: &Session,
+    spec: &DatasetSpec,
+    mistakes: &mut Vec<String>,
+) -> Result<ImportedDataset, Error> {
     let is_url = store::is_url(&spec.path);
     let shown = if is_url { spec.path.clone() } else { session.experiment.path(&spec.path).display().to_string() };
     let Some(bytes) = dataset_bytes(session, &spec.path).await? else {
@@ -78,10 +87,7 @@ pub(crate) async fn import(session: &Session, mistakes: &mut Vec<String>) -> Res
             mistakes.push(format!("dataset.path: {shown} holds no question"));
             Ok(ImportedDataset::nothing())
         }
-        Ok(DatasetFile { mut dataset, ignored, .. }) => {
-            dataset.questions.truncate(spec.limit.unwrap_or(usize::MAX));
-            Ok(ImportedDataset { dataset: Some(dataset), ignored })
-        }
+        Ok(DatasetFile { dataset, ignored, .. }) => Ok(ImportedDataset { dataset: Some(dataset), ignored }),
         Err(errors) => {
             mistakes.extend(errors.iter().map(|error| format!("{shown}: {error}")));
             Ok(ImportedDataset::nothing())

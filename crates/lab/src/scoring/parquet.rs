@@ -129,7 +129,7 @@ fn holds_dictionary(kind: &DataType) -> bool {
     match kind {
         DataType::Dictionary(..) => true,
         DataType::List(field) | DataType::LargeList(field) => holds_dictionary(field.data_type()),
-        // Without items there is nothing to unpack, and Arrow could not tell how many rows there are.
+        // Lists of size 0 hold no values to unpack, and without values Arrow cannot count the rows.
         DataType::FixedSizeList(field, size) => *size > 0 && holds_dictionary(field.data_type()),
         DataType::Struct(fields) => fields.iter().any(|field| holds_dictionary(field.data_type())),
         _ => false,

@@ -10,8 +10,8 @@ use std::sync::{
 /// The process that used the package first; 0 before that.
 static FIRST: AtomicU32 = AtomicU32::new(0);
 
-/// From now on user functions run in processes of `sys.executable`; what they print goes
-/// to `sys.stderr` here: in a notebook, below the cell.
+/// Makes user functions run in processes of `sys.executable` from now on, and shows what
+/// they print on `sys.stderr` of this process: in a notebook, below the cell.
 pub(crate) fn prepare(py: Python<'_>) -> PyResult<()> {
     // An interpreter that is embedded in another program has no executable.
     if let Ok(program) = py.import("sys")?.getattr("executable")?.extract::<String>()

@@ -2,9 +2,9 @@
 //! and rare words, where vectors are weak.
 //!
 //! A term adds `idf · tf / (tf + k1 (1 − b + b · length / mean length))` with
-//! `idf = ln(1 + (N − df + ½) / (df + ½))`, k1 = 1.5, b = 0.75; terms are what
-//! [`terms`](super::terms) says; a term that stands twice in the query counts
-//! twice. Scores agree with LlamaIndex's `BM25Retriever` (bm25s). Unlike it,
+//! `idf = ln(1 + (N − df + ½) / (df + ½))`, k1 = 1.5, b = 0.75. The module
+//! [`terms`](super::terms) cuts texts into terms; a term that occurs twice in the
+//! query counts twice. Scores agree with LlamaIndex's `BM25Retriever` (bm25s). Unlike it,
 //! the search returns only what shares a term with the query, instead of
 //! filling up with scores of zero.
 //!

@@ -152,18 +152,18 @@ impl TokenIndex {
     /// If the question's vectors are of another length, there is no such
     /// entry, or an entry is damaged.
     pub fn best_scores(&self, question: &Matrix, lists: &[Vec<u32>]) -> Result<Vec<Option<f32>>, Error> {
-        let words = QuestionTokens::new(question)?;
-        if words.scales.is_empty() {
+        let tokens = QuestionTokens::new(question)?;
+        if tokens.scales.is_empty() {
             return Ok(vec![None; lists.len()]);
         }
         let best = |entries: &Vec<u32>| {
-            let scores = entries.iter().map(|entry| self.score(&words, *entry)).collect::<Result<Vec<_>, Error>>()?;
+            let scores = entries.iter().map(|entry| self.score(&tokens, *entry)).collect::<Result<Vec<_>, Error>>()?;
             Ok(scores.into_iter().flatten().reduce(f32::max))
         };
         lists.par_iter().map(best).collect()
     }
 
-    fn score(&self, words: &QuestionTokens, entry: u32) -> Result<Option<f32>, Error> {
+    fn score(&self, tokens: &QuestionTokens, entry: u32) -> Result<Option<f32>, Error> {
         let entry = entry as usize;
         // Shards without chunks begin at the same entry as the next shard.
         let shard = self.shards.partition_point(|shard| shard.first <= entry).checked_sub(1);
@@ -176,18 +176,18 @@ impl TokenIndex {
         if chunk.vectors == 0 {
             return Ok(None);
         }
-        if words.columns != shard.header.dimensions as usize {
-            let (question, index) = (words.columns, shard.header.dimensions);
+        if tokens.columns != shard.header.dimensions as usize {
+            let (question, index) = (tokens.columns, shard.header.dimensions);
             let reason = format!(
                 "a question of {question} dimensions cannot be compared with vectors of {index}: use the embedder \
                  that made the index"
             );
             return Err(bad(&shard.origin, reason));
         }
-        let mut best = vec![f32::NEG_INFINITY; words.scales.len()];
+        let mut best = vec![f32::NEG_INFINITY; tokens.scales.len()];
         let rows = shard.rows(entry - shard.first, chunk)?;
-        self.kernel.best_of_tokens(&words.values, words.columns, rows, &mut best);
-        Ok(Some(best.iter().zip(&words.scales).map(|(best, scale)| best * scale).sum()))
+        self.kernel.best_of_tokens(&tokens.values, tokens.columns, rows, &mut best);
+        Ok(Some(best.iter().zip(&tokens.scales).map(|(best, scale)| best * scale).sum()))
     }
 }
 

@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 
-/// PDFium's mark for a hyphen at the end of a line. It stands for the line end too.
+/// The character that PDFium writes in place of a hyphen and the line end after it.
 const BREAK: char = '\u{2}';
 const SOFT_HYPHEN: char = '\u{ad}';
 /// The letters of the ligatures U+FB00 to U+FB06: one glyph each, but search needs the letters.

@@ -93,7 +93,7 @@ pub(super) struct JoinedPieces {
 /// if there are no pieces.
 pub(super) fn join(mut pieces: Vec<Piece<'_>>, between: fn(usize) -> &'static str) -> Option<JoinedPieces> {
     pieces.sort_by_key(|piece| (piece.span.start, std::cmp::Reverse(piece.span.end)));
-    // 8 bytes are enough for what stands between two pieces; not `BLANK`.
+    // Reserves 8 bytes for each separator, which is more than any separator has.
     let mut text = String::with_capacity(pieces.iter().map(|piece| piece.text.len() + 8).sum());
     let mut parts: Vec<Span> = Vec::new();
     for piece in pieces {

@@ -1,4 +1,4 @@
-//! Each remark of a leaderboard: when there is one, what it is about, and its numbers.
+//! Tests of each remark on a leaderboard: when it is made, its topic and its numbers.
 
 use super::*;
 use crate::{

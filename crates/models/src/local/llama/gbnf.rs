@@ -11,9 +11,9 @@
 use serde_json::{Map, Value};
 use std::{collections::BTreeMap, fmt::Write};
 
-/// Rules that every grammar may refer to. Between two tokens at most one space,
-/// or one or two line ends with an indentation, may stand, so that no model
-/// writes white space for ever.
+/// Rules that every grammar may refer to. `space` limits the white space between two
+/// tokens to one space, or to one or two line ends with an indentation: otherwise a
+/// model may write white space for ever.
 const COMMON: &str = r#"space ::= | " " | "\n"{1,2} [ \t]{0,20}
 char ::= [^"\\\x7F\x00-\x1F] | [\\] (["\\bfnrt] | "u" [0-9a-fA-F]{4})
 string ::= "\"" char* "\"" space
