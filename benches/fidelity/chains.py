@@ -3,7 +3,7 @@
 import random
 import re
 
-from given import same_ranking
+from given import retriever, same_ranking
 from langchain.chains import HypotheticalDocumentEmbedder
 from langchain.chains.history_aware_retriever import create_history_aware_retriever
 from langchain.retrievers import EnsembleRetriever, MultiQueryRetriever
@@ -140,7 +140,7 @@ def fusions(table, side):
     queries = [{"text": text, "vector": meaning(text)} for text in texts]
 
     def ours(kind, **settings):
-        hits = side.process.ask({"retrieve": {"retriever": {kind: settings}, "queries": queries}})["hits"]
+        hits = side.process.ask({"retrieve": {"retriever": retriever(kind, **settings), "queries": queries}})["hits"]
         return [[(hit["row"], hit["score"]) for hit in one] for one in hits]
 
     both = ours("dense", top_k=20), ours("bm25", top_k=20)

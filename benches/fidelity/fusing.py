@@ -11,7 +11,7 @@ import types
 from importlib.metadata import distribution
 
 import numpy as np
-from given import Given, same_ranking, same_stretched
+from given import Given, retriever, same_ranking, same_stretched
 from llama_index.core.retrievers import QueryFusionRetriever
 from outcome import Table
 from qdrant_client.hybrid.fusion import distribution_based_score_fusion, reciprocal_rank_fusion
@@ -62,7 +62,7 @@ class Lists:
 
     def ours(self, kind, **settings):
         queries = [{"text": text, "vector": meaning(text)} for text in self.questions]
-        found = self.process.ask({"retrieve": {"retriever": {kind: settings}, "queries": queries}})["hits"]
+        found = self.process.ask({"retrieve": {"retriever": retriever(kind, **settings), "queries": queries}})["hits"]
         return [[(hit["row"], hit["score"]) for hit in hits] for hits in found]
 
     def hybrid(self, fusion):

@@ -18,6 +18,11 @@ class Given(BaseRetriever):
         return [NodeWithScore(node=node, score=score) for node, score in self.hits]
 
 
+def retriever(kind, **settings):
+    """A retriever of ours; words are cut as LlamaIndex cuts English ones."""
+    return {kind: settings | ({"language": "english"} if kind in ("bm25", "hybrid") else {})}
+
+
 def same_ranking(ours, theirs, tolerance=TOLERANCE):
     """Equal names in equal order, with scores that agree as far as 32 bits go."""
     return len(ours) == len(theirs) and all(

@@ -22,8 +22,7 @@ from reasons_stages import (
     TIES,
 )
 from refining import some
-from retrievers import by_row
-from searched import Remembered, Searched, own_rows, rows
+from searched import Remembered, Searched, own_rows, reciprocal, rows
 from told import Told, outcome, tell
 
 QUESTIONS = 240
@@ -110,7 +109,7 @@ def several(table, side, index):
         usable = others if len(others) <= 3 else []
         fresh = new(asked, usable)
         steps = [(NOT_AS_ASKED, fused(usable)), (REPEATS_QUESTION, fused(fresh)),
-                 (TIES, by_row(fused(fresh, len(side.chunks)))[:TOP] if fresh else fused(fresh))]  # fmt: skip
+                 (TIES, reciprocal([side.nearest(text, TOP) for text in [asked, *fresh]], TOP) if fresh else fused(fresh))]  # fmt: skip
         written = ask(side.process, {"multi_query": {"model": "chat"}}, asked, {"queries": others})
         mine = found(side.process, written)
         if len(written["queries"]) == 1:

@@ -164,8 +164,9 @@ mod tests {
 
     /// Two loads, an index of each, and one of both.
     fn plan() -> Plan {
-        let index =
-            |from: &[TaskId]| Work::from(IndexWork { kind: IndexKind::Bm25, from: from.to_vec(), enriched: false });
+        let index = |from: &[TaskId]| {
+            Work::from(IndexWork { kind: IndexKind::Bm25, from: from.to_vec(), enriched: false, analysis: None })
+        };
         let load = || Work::from(LoadWork { files: Vec::new(), metadata: Default::default() });
         let mut plan = Plan::default();
         for (number, work) in [load(), load(), index(&[0]), index(&[1]), index(&[0, 1])].into_iter().enumerate() {

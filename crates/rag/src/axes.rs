@@ -4,6 +4,7 @@
 
 use crate::{
     Axis, Choice, Component, PipelineConfig,
+    analysis::TextAnalysis,
     enrich::EnrichConfig,
     generate::GeneratorConfig,
     index::{IndexKind, Indexes},
@@ -288,6 +289,11 @@ impl PipelineConfig {
     /// The indexes that its stages search.
     pub fn indexes(&self) -> Indexes {
         self.values().flat_map(|(_, value)| value.indexes()).collect()
+    }
+
+    /// How the texts of its indexes are cut into terms: as the retriever says, for every stage.
+    pub fn text_analysis(&self) -> TextAnalysis {
+        self.values().find_map(|(_, value)| value.text_analysis()).unwrap_or_default()
     }
 
     /// The names of the models that it asks, without its embedder.

@@ -4,6 +4,7 @@
 
 use crate::{
     Error, PipelineConfig,
+    analysis::TextAnalysis,
     index::{IndexKind, Indexes},
 };
 use models::{Chat, Embedder, ModelKind, Reranker};
@@ -135,6 +136,11 @@ pub trait Component: Send + Sync {
     /// The indexes that it searches.
     fn indexes(&self) -> Indexes {
         self.parts().into_iter().flat_map(|part| part.indexes()).collect()
+    }
+
+    /// How the texts of its indexes are cut into terms; none if that is not its choice.
+    fn text_analysis(&self) -> Option<TextAnalysis> {
+        self.parts().into_iter().find_map(|part| part.text_analysis())
     }
 
     /// Whether it needs the trial's embedder.

@@ -4,10 +4,14 @@
 
 use crate::{
     Answer, Choice, Chunk, ChunkTable, Component, Context, Document, Hit, Passage, Span,
+    analysis::TextAnalysis,
     chunk::ChunkerConfig,
     corpus::{Corpus, Query},
     generate::{GeneratorConfig, tests::ScriptedChat},
-    index::{Bm25Index, DenseIndex, Index, IndexKind, Indexes, MadeFrom, TokenBlock, TokenIndex, dense_tests::matrix},
+    index::{
+        Bm25Index, DenseIndex, Index, IndexKind, IndexedTexts, Indexes, MadeFrom, TokenBlock, TokenIndex,
+        dense_tests::matrix,
+    },
     load::{self, ParseLimits},
     rerank::{self, RerankerConfig},
     retrieve::{RetrieverConfig, tests::opened},
@@ -160,7 +164,10 @@ fn indexes_are_pinned() {
     ];
     let other = |kind: &&IndexKind| pins.iter().all(|pin| pin.component != kind.name());
     let file = |kind: &IndexKind| match kind.made_from() {
-        MadeFrom::Texts(write) => Pin::new(kind.name(), kind.version(), &TEXTS, &store::Key::of_bytes(&write(&TEXTS))),
+        MadeFrom::Texts(write) => {
+            let given = IndexedTexts { texts: &TEXTS, documents: &[0], analysis: &TextAnalysis::default() };
+            Pin::new(kind.name(), kind.version(), &TEXTS, &store::Key::of_bytes(&write(&given)))
+        }
         _ => panic!("the index `{}` is not made from texts: add its pin above", kind.name()),
     };
     let files: Vec<Pin> = IndexKind::ALL.iter().filter(other).map(|kind| file(kind).unwrap()).collect();

@@ -1,6 +1,7 @@
 //! The part of a passage that a reader should see first: the sentence that
 //! shares the most words with the question. No model is asked.
 
+use rag::analysis::has_spaceless_script;
 use std::collections::BTreeSet;
 
 /// Two words count as forms of one word if this many first letters are equal.
@@ -90,12 +91,11 @@ fn sentences(text: &str) -> Vec<(usize, usize)> {
     found
 }
 
-/// The words of three letters or more, each with its first byte.
+/// The words of three letters or more, and pairs of characters in scripts without spaces,
+/// each with its first byte.
 fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let starts = text.split(|letter: char| !letter.is_alphanumeric());
-    starts
-        .map(move |word| (word.as_ptr() as usize - text.as_ptr() as usize, word))
-        .filter(|(_, word)| word.chars().count() >= 3)
+    let is_long = |word: &str| word.chars().count() >= 3 || has_spaceless_script(word);
+    rag::analysis::words(text).into_iter().filter(move |(_, word)| is_long(word))
 }
 
 fn stem(word: &str) -> String {

@@ -15,7 +15,7 @@
 
 use crate::statistics::Random;
 use crate::words::{content_stems, sentences};
-use rag::{Chunk, index::Bm25Index};
+use rag::{Chunk, analysis::TextAnalysis, index::Bm25Index};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// Entities in more passages than this share (or 3) are ignored.
@@ -57,7 +57,11 @@ impl<'a> PassageGraph<'a> {
         }
         let most = ((COMMON * texts.len() as f64) as usize).max(3);
         found.retain(|_, (_, places)| (2..=most).contains(&places.len()));
-        Self { passages: passages.to_vec(), index: Bm25Index::build(&texts), entities: found }
+        Self {
+            passages: passages.to_vec(),
+            index: Bm25Index::of_chunks(passages, &TextAnalysis::default()),
+            entities: found,
+        }
     }
 
     /// The number of entities that connect passages.

@@ -196,7 +196,8 @@ impl Plan {
         let title = kind.title();
         if let MadeFrom::Texts(_) = kind.made_from() {
             let from = texts.enriched.unwrap_or(texts.chunks).to_vec();
-            let work = work::IndexWork { kind, from, enriched: texts.enriched.is_some() };
+            let analysis = Some(trial.pipeline.text_analysis());
+            let work = work::IndexWork { kind, from, enriched: texts.enriched.is_some(), analysis };
             return Some(self.add(inputs, work, || format!("{title} of {label}")));
         }
         let (model, enricher) = (trial.pipeline.embedder.as_deref()?, &trial.pipeline.enrich);
@@ -217,7 +218,7 @@ impl Plan {
             };
             texts.shards().map(embed).collect()
         };
-        let work = work::IndexWork { kind, from, enriched: false };
+        let work = work::IndexWork { kind, from, enriched: false, analysis: None };
         Some(self.add(inputs, work, || format!("{title} of {model} on {label}")))
     }
 

@@ -299,8 +299,13 @@ mod tests {
             without_passages: false,
             part: None,
         });
-        let index: Work =
-            crate::plan::work::IndexWork { kind: rag::index::IndexKind::Bm25, from: vec![0], enriched: false }.into();
+        let index: Work = crate::plan::work::IndexWork {
+            kind: rag::index::IndexKind::Bm25,
+            from: vec![0],
+            enriched: false,
+            analysis: None,
+        }
+        .into();
         let (one, other) = (components("one"), components("other"));
         assert_ne!(one.name(&score), other.name(&score));
         assert_eq!(one.name(&index), other.name(&index));

@@ -11,12 +11,16 @@ use arrow_array::{cast::AsArray, types::UInt64Type};
 use models::{Embedder, InputKind};
 use pyo3::prelude::*;
 use rag::{
-    ChunkTable, NamedModels, Passage, PipelineConfig,
-    index::{IndexKind, MadeFrom, OpenIndex},
+    Chunk, ChunkTable, NamedModels, Passage, PipelineConfig,
+    analysis::TextAnalysis,
+    index::{Bm25Index, IndexKind, IndexedTexts, MadeFrom, OpenIndex, document_starts},
     pipeline::{OpenCorpus, Pipeline},
 };
 use serde_json::{Value, json as value};
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, PoisonError},
+};
 use tokio_util::sync::CancellationToken;
 
 /// What the embedder is called in the pipeline.
@@ -31,12 +35,34 @@ pub(crate) struct PyIndex {
     chunker: Value,
     /// The characters at which chunks start and end, by document and byte.
     characters: HashMap<(String, usize), u64>,
+    /// Indexes of words that are cut otherwise than by default.
+    made: Mutex<BTreeMap<TextAnalysis, Arc<OpenIndex>>>,
     /// Files of indexes that are read from a disk.
     _folder: tempfile::TempDir,
 }
 
 #[pymethods]
 impl PyIndex {
+    /// The corpus with the index of texts that this pipeline needs. An index whose texts are cut
+    /// otherwise than by default is made when it is first searched.
+    fn corpus_for(&self, config: &PipelineConfig) -> OpenCorpus {
+        let analysis = config.text_analysis();
+        let is_cut_so =
+            |index: &Arc<OpenIndex>| index.get::<Bm25Index>().is_none_or(|bm25| *bm25.analysis() == analysis);
+        if !config.indexes().contains(&IndexKind::Bm25) || self.corpus.indexes.iter().all(is_cut_so) {
+            return self.corpus.clone();
+        }
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let make = || {
+            let table = &self.corpus.table;
+            let chunks: Vec<&Chunk> = table.searchable().iter().map(|&row| table.chunk(row)).collect();
+            Arc::new(OpenIndex::new(Bm25Index::of_chunks(&chunks, &analysis)))
+        };
+        let index = made.entry(analysis.clone()).or_insert_with(make).clone();
+        let others = self.corpus.indexes.iter().filter(|index| index.get::<Bm25Index>().is_none()).cloned();
+        OpenCorpus { table: self.corpus.table.clone(), indexes: others.chain([index]).collect() }
+    }
+
     /// Indexes the chunks that `Chunker.chunk` returned with these settings.
     #[new]
     #[pyo3(signature = (chunks, chunker, embedding=None))]
@@ -57,16 +83,22 @@ impl PyIndex {
                 characters.extend(documents.zip(places).zip(counted.values().iter().copied()));
             }
         }
-        let texts: Vec<String> = rows.iter().filter(|row| row.searchable).map(|row| row.text.clone()).collect();
         let table = Arc::new(ChunkTable::new(rows));
         let embedder = embedding.map(|embedding| embedding.embedder.clone());
         let folder = tempfile::tempdir().map_err(|error| failed(&error))?;
-        let (path, model) = (folder.path().to_owned(), embedder.clone());
-        let build = || async move { indexes(&path, &texts, model.as_ref()).await };
+        let (path, model, chunks) = (folder.path().to_owned(), embedder.clone(), table.clone());
+        let build = || async move { indexes(&path, &chunks, model.as_ref()).await };
         let indexes = wait(py, &CancellationToken::new(), build, |_| Ok(()))?;
         let embedders = embedder.into_iter().map(|embedder| (EMBEDDER.to_owned(), embedder)).collect();
         let models = NamedModels { embedders, ..NamedModels::default() };
-        Ok(Self { corpus: OpenCorpus { table, indexes }, models, chunker, characters, _folder: folder })
+        Ok(Self {
+            corpus: OpenCorpus { table, indexes },
+            models,
+            chunker,
+            characters,
+            made: Mutex::default(),
+            _folder: folder,
+        })
     }
 
     /// How many chunks can be found.
@@ -108,7 +140,7 @@ impl PyIndex {
                 kind.title()
             )));
         }
-        let pipeline = Pipeline::new(&config, self.corpus.clone(), &self.models);
+        let pipeline = Pipeline::new(&config, self.corpus_for(&config), &self.models);
         let pipeline = pipeline.map_err(|error| value_error(lab::error_chain(&error)))?;
         let work = || async move { Ok(pipeline.retrieve(&question, &[]).await?) };
         let found = wait(py, &CancellationToken::new(), work, |_| Ok(()))?;
@@ -117,6 +149,26 @@ impl PyIndex {
 }
 
 impl PyIndex {
+    /// The corpus with the index of texts that this pipeline needs. An index whose texts are cut
+    /// otherwise than by default is made when it is first searched.
+    fn corpus_for(&self, config: &PipelineConfig) -> OpenCorpus {
+        let analysis = config.text_analysis();
+        let is_cut_so =
+            |index: &Arc<OpenIndex>| index.get::<Bm25Index>().is_none_or(|bm25| *bm25.analysis() == analysis);
+        if !config.indexes().contains(&IndexKind::Bm25) || self.corpus.indexes.iter().all(is_cut_so) {
+            return self.corpus.clone();
+        }
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let make = || {
+            let table = &self.corpus.table;
+            let chunks: Vec<&Chunk> = table.searchable().iter().map(|&row| table.chunk(row)).collect();
+            Arc::new(OpenIndex::new(Bm25Index::of_chunks(&chunks, &analysis)))
+        };
+        let index = made.entry(analysis.clone()).or_insert_with(make).clone();
+        let others = self.corpus.indexes.iter().filter(|index| index.get::<Bm25Index>().is_none()).cloned();
+        OpenCorpus { table: self.corpus.table.clone(), indexes: others.chain([index]).collect() }
+    }
+
     fn passage_row(&self, passage: &Passage) -> Value {
         let character = |byte: usize| self.characters.get(&(passage.document.clone(), byte));
         let Passage { document, span, text, score, page, book, heading, .. } = passage;
@@ -132,19 +184,22 @@ impl PyIndex {
 /// there is an embedder.
 async fn indexes(
     folder: &std::path::Path,
-    texts: &[String],
+    table: &ChunkTable,
     embedder: Option<&Embedder>,
 ) -> Result<Vec<Arc<OpenIndex>>, lab::Error> {
+    let chunks: Vec<&Chunk> = table.searchable().iter().map(|&row| table.chunk(row)).collect();
+    let texts: Vec<&str> = chunks.iter().map(|chunk| chunk.text.as_str()).collect();
+    let documents = document_starts(chunks.iter().map(|chunk| chunk.document.as_str()));
+    let analysis = TextAnalysis::default();
+    let given = IndexedTexts { texts: &texts, documents: &documents, analysis: &analysis };
     let mut made = Vec::new();
     for &kind in IndexKind::ALL {
         let path = folder.join(kind.name());
         match (kind.made_from(), embedder) {
-            (MadeFrom::Texts(bytes), _) => {
-                let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-                lab::write_new(&path, &bytes(&texts))?;
-            }
+            (MadeFrom::Texts(bytes), _) => lab::write_new(&path, &bytes(&given))?,
             (MadeFrom::Vectors(create), Some(embedder)) => {
-                let matrix = embedder.embed(texts, InputKind::Document).await.map_err(rag::Error::from)?;
+                let texts: Vec<String> = texts.iter().map(|&text| text.to_owned()).collect();
+                let matrix = embedder.embed(&texts, InputKind::Document).await.map_err(rag::Error::from)?;
                 let mut writer = create(&path, matrix.columns.max(1))?;
                 writer.push(&matrix)?;
                 writer.finish()?;

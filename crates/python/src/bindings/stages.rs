@@ -21,6 +21,7 @@ use models::{Client, CpuBudget, InputKind, Matrix, ModelConfig, provider};
 use pyo3::{exceptions::PyRuntimeError, prelude::*};
 use rag::{
     Chunk, Document,
+    analysis::TextAnalysis,
     chunk::ChunkerConfig,
     index::{Bm25Index, DenseWriter},
     load::{self, LoadError, ParseLimits, Rejected},
@@ -414,9 +415,8 @@ impl PyIndexWriter {
             };
             dense.finish().map_err(|error| failed(&error))?;
             let table = encode(&state.chunks).map_err(|error| failed(&error))?;
-            let texts: Vec<&str> =
-                state.chunks.iter().filter(|chunk| chunk.searchable).map(|chunk| chunk.text.as_str()).collect();
-            let words = Bm25Index::build(&texts).to_bytes();
+            let searchable: Vec<&Chunk> = state.chunks.iter().filter(|chunk| chunk.searchable).collect();
+            let words = Bm25Index::of_chunks(&searchable, &TextAnalysis::default()).to_bytes();
             let written = runtime()?.block_on(async {
                 let new = [
                     self.store.put(CHUNKS, table).await?,

@@ -28,9 +28,10 @@ use models::{Matrix, Message};
 use rag::{
     Chunk, ChunkTable, Component, Context, Corpus, Document, Filter, Format, Hit, Metadata, Models, NamedModels,
     Passage, PassageStage, Query,
+    analysis::{Language, LanguageChoice, TextAnalysis},
     chunk::{Chunker, ChunkerConfig},
     enrich::EnrichConfig,
-    index::{Bm25Index, DenseIndex, OpenIndex},
+    index::{Bm25Index, DenseIndex, IndexedTexts, OpenIndex},
     pipeline::find,
     query::{QueryConfig, SearchQuery, vectors},
     refine::RefineConfig,
@@ -167,7 +168,11 @@ impl Pipeline {
                     return Err(format!("{} vectors for {} searchable chunks", vectors.len(), texts.len()).into());
                 }
                 let dense = DenseIndex::from_matrix(&Matrix { columns, data: vectors.concat() })?;
-                let indexes = [OpenIndex::new(dense), OpenIndex::new(Bm25Index::build(&texts))];
+                // Texts are cut as LlamaIndex cuts them, by retrievers with `language = "english"`.
+                let language = LanguageChoice::Named(Language::ENGLISH);
+                let analysis = TextAnalysis { language, ..TextAnalysis::default() };
+                let given = IndexedTexts { texts: &texts, documents: &[0], analysis: &analysis };
+                let indexes = [OpenIndex::new(dense), OpenIndex::new(Bm25Index::of(&given))];
                 let n = texts.len();
                 self.indexes = indexes.map(Arc::new).into();
                 Ok(Answer::Indexed(n))

@@ -1,7 +1,7 @@
 //! Citations in an answer: `[2]`, `[1, 3]`, `[source 2]`; and the source of an
 //! answer that names none.
 
-use crate::index::Tokenizer;
+use crate::analysis::Analyzer;
 use regex::{Captures, Regex};
 use std::{collections::BTreeSet, sync::LazyLock};
 
@@ -35,16 +35,12 @@ pub(super) fn resolve(text: &str, n_sources: u32) -> (String, Vec<u32>) {
 /// the one that holds most of its words, rare ones counting more, if it holds
 /// at least 6 of 10. Small models answer well but seldom cite.
 pub(super) fn source_of<'a>(text: &str, sources: impl Iterator<Item = &'a str>) -> Option<u32> {
-    let mut tokenizer = Tokenizer::new();
-    let mut terms = |text: &str| {
-        let mut terms = BTreeSet::new();
-        tokenizer.terms(text, |term| {
-            terms.insert(term.to_owned());
-        });
-        terms
-    };
+    let sources: Vec<&str> = sources.collect();
+    // The sources are longer than the answer, so their language is clearer.
+    let mut analyzer = Analyzer::for_text(&sources.join("\n"));
+    let mut terms = |text: &str| analyzer.terms_of(text).into_iter().collect::<BTreeSet<String>>();
     let answer = terms(text);
-    let sources: Vec<BTreeSet<String>> = sources.map(terms).collect();
+    let sources: Vec<BTreeSet<String>> = sources.into_iter().map(terms).collect();
     let weight = |term: &String| {
         let holding = sources.iter().filter(|source| source.contains(term)).count();
         (1.0 + sources.len() as f64 / holding.max(1) as f64).ln()

@@ -1,7 +1,7 @@
 //! What the rest of the system knows about a kind of index.
 
 use super::{IndexKind, VectorWriter, header::bad};
-use crate::Error;
+use crate::{Error, analysis::TextAnalysis};
 use std::{
     any::Any,
     path::{Path, PathBuf},
@@ -41,11 +41,34 @@ pub trait Index: Sized + Send + Sync + 'static {
     fn entries(&self) -> usize;
 }
 
+/// The texts that an index is made from.
+#[derive(Debug, Clone, Copy)]
+pub struct IndexedTexts<'a> {
+    /// A text for each searchable chunk.
+    pub texts: &'a [&'a str],
+    /// The places in `texts` where a document begins, ascending; the first is 0 if there are texts.
+    pub documents: &'a [usize],
+    /// How the texts are cut into terms.
+    pub analysis: &'a TextAnalysis,
+}
+
+/// The places where a document begins in a list of chunks' documents.
+pub fn document_starts<'a>(documents: impl Iterator<Item = &'a str>) -> Vec<usize> {
+    let mut before = None;
+    let mut starts = Vec::new();
+    for (place, document) in documents.enumerate() {
+        if before.replace(document) != Some(document) {
+            starts.push(place);
+        }
+    }
+    starts
+}
+
 /// What a kind of index is made from, and how.
 #[derive(Debug, Clone, Copy)]
 pub enum MadeFrom {
     /// The texts of the searchable chunks. The function makes the bytes of the index' one file.
-    Texts(fn(&[&str]) -> Vec<u8>),
+    Texts(fn(&IndexedTexts<'_>) -> Vec<u8>),
     /// A vector for each searchable chunk. The function begins the index' one file.
     Vectors(CreateVectors),
     /// A vector for each token of each chunk. A [`TokenWriter`] wrote its files, one for each shard of chunks.
@@ -72,6 +95,11 @@ impl OpenIndex {
 }
 
 impl IndexKind {
+    /// Whether it is made from texts, so that the settings of their analysis matter.
+    pub fn is_of_texts(self) -> bool {
+        matches!(self.made_from(), MadeFrom::Texts(_))
+    }
+
     /// Whether it is made from vectors of the trial's embedder.
     pub fn embeds(self) -> bool {
         !matches!(self.made_from(), MadeFrom::Texts(_))

@@ -11,14 +11,13 @@ mod header;
 mod kernel;
 mod kind;
 mod share;
-mod terms;
 mod token_file;
 mod top;
 mod vector_writer;
 
+pub use bm25::Saturation;
 pub use dense_file::DenseWriter;
-pub use kind::{CreateVectors, Index, MadeFrom, OpenIndex};
-pub(crate) use terms::Tokenizer;
+pub use kind::{CreateVectors, Index, IndexedTexts, MadeFrom, OpenIndex, document_starts};
 pub use token_file::{TokenBlock, TokenWriter};
 pub use vector_writer::VectorWriter;
 #[cfg(test)]
@@ -41,6 +40,7 @@ pub type Indexes = BTreeSet<IndexKind>;
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::analysis::TextAnalysis;
     use std::sync::Arc;
 
     /// An opened index of each kind that is made from texts.
@@ -49,7 +49,8 @@ pub(crate) mod tests {
         let open = |&kind: &IndexKind| {
             let MadeFrom::Texts(write) = kind.made_from() else { return None };
             let file = folder.path().join(kind.name());
-            std::fs::write(&file, write(texts)).unwrap();
+            let given = IndexedTexts { texts, documents: &[0], analysis: &TextAnalysis::default() };
+            std::fs::write(&file, write(&given)).unwrap();
             Some(Arc::new(kind.open(&[file]).unwrap()))
         };
         IndexKind::ALL.iter().filter_map(open).collect()

@@ -12,6 +12,7 @@
 
 use crate::{
     Component, Context, Error, Passage, PassageStep,
+    analysis::{has_spaceless_script, words},
     component::{ensure, settings},
     corpus::{Corpus, Query},
     query::asker::one_line,
@@ -20,7 +21,7 @@ use async_trait::async_trait;
 use memchr::memmem::Finder;
 use std::collections::HashSet;
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 const NAME: &str = "refine dedupe";
 /// Words in a row that are compared.
 const WORDS: usize = 5;
@@ -30,7 +31,7 @@ settings! {
     pub struct Config {
         /// A passage goes too if it shares at least this share of its sequences of
         /// five words with a better one (Jaccard similarity, without regard to
-        /// case): above 0, at most 1. Default: none, so that only equal and
+        /// case; in scripts without spaces, of five pairs of characters): above 0, at most 1. Default: none, so that only equal and
         /// contained texts go.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub similarity: Option<f64> = None,
@@ -92,8 +93,14 @@ fn holds(better: &str, text: &Finder<'_>) -> bool {
 /// All sequences of five words; of a shorter text, its words as one.
 fn sequences_of(folded: &str) -> HashSet<String> {
     let lower = folded.to_lowercase();
-    let words: Vec<&str> = lower.split(' ').collect();
+    let pieces = |word| if has_spaceless_script(word) { pairs(word) } else { vec![word] };
+    let words: Vec<&str> = lower.split(' ').flat_map(pieces).collect();
     words.windows(WORDS.min(words.len())).map(|sequence| sequence.join(" ")).collect()
+}
+
+/// Each two neighbours of a text in a script without spaces.
+fn pairs(text: &str) -> Vec<&str> {
+    words(text).into_iter().map(|(_, pair)| pair).collect()
 }
 
 fn jaccard(one: &HashSet<String>, other: &HashSet<String>) -> f64 {
@@ -131,6 +138,10 @@ mod tests {
         // Of nine sequences in each, five are shared: 5 of 13.
         assert_eq!(kept(Some(0.38), &[one, other]).await, [0]);
         assert_eq!(kept(Some(0.39), &[one, other]).await, [0, 1]);
+        let (one_ja, other_ja) =
+            ("この水車小屋は千八百二十一年に建てられました。", "この水車小屋は千八百二十二年に建てられました。");
+        assert_eq!(kept(Some(0.45), &[one_ja, other_ja]).await, [0]);
+        assert_eq!(kept(Some(0.9), &[one_ja, other_ja]).await, [0, 1]);
         assert_eq!(kept(Some(1.0), &[one, &one.to_uppercase(), "one two", "One Two"]).await, [0, 2]);
     }
 

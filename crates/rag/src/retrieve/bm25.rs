@@ -1,20 +1,30 @@
 //! `bm25`: the chunks that share the most telling words with the question.
 //!
 //! Use it for names, codes, error messages and rare words, and where no
-//! embedding model is to be had; it sees no synonyms. The scores are described
-//! at [`Bm25Index`](crate::index::Bm25Index). A question that shares no word
+//! embedding model is to be had; it sees no synonyms. A question that shares no word
 //! with any chunk has no hits.
+//!
+//! What a word is depends on the language of the document. English words lose their
+//! endings, as those of 17 other languages do; German, Dutch, Danish, Norwegian, Swedish and
+//! Finnish words are cut into runs of four characters, because these languages write
+//! compounds as one word; Chinese and Japanese are searched by characters and pairs of them,
+//! Korean, Thai, Lao, Khmer and Burmese by pairs. `tokens` says otherwise.
+//!
+//! A term adds `idf · tf / (tf + k1 (1 − b + b · length / mean length))` to a chunk's score,
+//! with `idf = ln(1 + (N − df + ½) / (df + ½))`. Source: Robertson and Zaragoza, The
+//! Probabilistic Relevance Framework: BM25 and Beyond, 2009, in the variant of Lucene.
 
-use super::{Retriever, bm25_search, check_top_k, finds_top_k};
+use super::{Retriever, bm25_search, check_top_k, check_word_search, finds_top_k, word_search};
 use crate::{
     Component, Context, Error, Hit,
+    analysis::{LanguageChoice, TextAnalysis, Tokens},
     component::settings,
     corpus::{Corpus, Query},
     index::{IndexKind, Indexes},
 };
 use async_trait::async_trait;
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 const NAME: &str = "retriever bm25";
 
 settings! {
@@ -22,6 +32,25 @@ settings! {
     pub struct Config {
         /// The most chunks to return. Default 5.
         pub top_k: usize = 5,
+        /// The language of the texts: `auto` detects it for each document and each question, and
+        /// a question of a few words is cut by the rules of all languages of the corpus; or a language by its
+        /// English name, such as `german`. `english` takes texts as LlamaIndex does, without bringing
+        /// them into one form first. Default `auto`.
+        pub language: LanguageChoice = LanguageChoice::Auto,
+        /// What is counted: `auto` (what fits the language), `words`, `bigrams` (pairs of
+        /// characters in scripts without spaces) or `ngrams` (runs of four characters of each word).
+        /// Default `auto`.
+        pub tokens: Tokens = Tokens::Auto,
+        /// Whether endings of words are cut off, where the language has a Snowball stemmer.
+        /// Default true.
+        pub stemmer: bool = true,
+        /// Whether the words that nearly every text holds are left out, where there is a list of
+        /// them. Default true.
+        pub stop_words: bool = true,
+        /// How much a further occurrence of a term adds, 0 or more. Default 1.5.
+        pub k1: f32 = 1.5,
+        /// How much a long chunk is held against it, from 0 to 1. Default 0.75.
+        pub b: f32 = 0.75,
     }
 }
 
@@ -31,11 +60,16 @@ impl Component for Config {
     fn indexes(&self) -> Indexes {
         [IndexKind::Bm25].into()
     }
+
+    fn text_analysis(&self) -> Option<TextAnalysis> {
+        Some(word_search!(self).analysis)
+    }
 }
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Retriever>, Error> {
         check_top_k(NAME, self.top_k)?;
+        check_word_search(NAME, &word_search!(self))?;
         Ok(Box::new(self.clone()))
     }
 }
@@ -43,14 +77,17 @@ impl Config {
 #[async_trait]
 impl Retriever for Config {
     async fn retrieve(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error> {
-        bm25_search(NAME, queries, corpus, self.top_k)
+        bm25_search(NAME, queries, corpus, self.top_k, &word_search!(self))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::retrieve::tests::{Fixture, rows};
+    use crate::{
+        analysis::Language,
+        retrieve::tests::{Fixture, rows},
+    };
 
     #[test]
     fn shared_words_are_found_and_nothing_else() {
@@ -69,6 +106,35 @@ mod tests {
         let bm25 = Config::default().build(&Context::default()).unwrap();
         let error = bm25.retrieve_now(&[fixture.query("cat", &[])], &corpus).unwrap_err();
         assert_eq!(error.to_string(), "retriever bm25 needs the BM25 index");
-        assert!(Config { top_k: 0 }.build(&Context::default()).is_err());
+        assert!(Config { top_k: 0, ..Config::default() }.build(&Context::default()).is_err());
+    }
+
+    #[test]
+    fn impossible_weights_of_terms_are_refused() {
+        let refused = |config: Config| config.build(&Context::default()).err().unwrap().to_string();
+        assert!(refused(Config { k1: -0.5, ..Config::default() }).contains("k1 is -0.5"));
+        assert!(refused(Config { k1: f32::NAN, ..Config::default() }).contains("k1"));
+        assert!(refused(Config { b: 1.5, ..Config::default() }).contains("b is 1.5"));
+    }
+
+    #[test]
+    fn an_index_whose_texts_were_cut_otherwise_is_refused() {
+        let fixture = Fixture::new();
+        let language = LanguageChoice::Named(Language::named("german").unwrap());
+        let bm25 = Config { language, ..Config::default() }.build(&Context::default()).unwrap();
+        let error = bm25.retrieve_now(&[fixture.query("cat", &[])], &fixture.corpus()).unwrap_err();
+        assert!(error.to_string().contains("`language`"), "{error}");
+    }
+
+    #[test]
+    fn weights_of_terms_change_scores() {
+        let fixture = Fixture::new();
+        let score = |config: Config| {
+            let bm25 = config.build(&Context::default()).unwrap();
+            bm25.retrieve_now(&[fixture.query("cats running", &[])], &fixture.corpus()).unwrap()[0][0].score
+        };
+        let usual = score(Config::default());
+        assert_ne!(score(Config { k1: 0.9, ..Config::default() }), usual);
+        assert_ne!(score(Config { b: 0.4, ..Config::default() }), usual);
     }
 }

@@ -11,15 +11,19 @@
 //! one side often finds nothing that fits. None of them pays where the
 //! ranks say as much as the scores: then `rrf` is as good and needs no weight.
 //!
+//! The side of words is `bm25`, with the same settings: `language`, `tokens`, `stemmer`, `stop_words`, `k1`, `b`.
+//!
 //! It needs an embedder, for the side of vectors: the experiment lists one under
 //! `embedder`.
 
 use super::{
-    Retriever, bm25_search, check_candidates, check_top_k, dense_search, finds_top_k,
+    Retriever, WordSearch, bm25_search, check_candidates, check_top_k, check_word_search, dense_search, finds_top_k,
     fusion::{self, Scale},
+    word_search,
 };
 use crate::{
     Component, Context, Error, Hit,
+    analysis::{LanguageChoice, TextAnalysis, Tokens},
     component::{ensure, settings},
     corpus::{Corpus, Query},
     index::{IndexKind, Indexes},
@@ -28,7 +32,7 @@ use crate::{
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 const NAME: &str = "retriever hybrid";
 
 settings! {
@@ -41,6 +45,25 @@ settings! {
         pub candidates: Option<usize> = None,
         /// How the two lists are joined. Default `rrf`.
         pub fusion: Fusion = Fusion::Rrf(Rrf::default()),
+        /// The language of the texts: `auto` detects it for each document and each question, and
+        /// a question of a few words is cut by the rules of all languages of the corpus; or a language by its
+        /// English name, such as `german`. `english` takes texts as LlamaIndex does, without bringing
+        /// them into one form first. Default `auto`.
+        pub language: LanguageChoice = LanguageChoice::Auto,
+        /// What is counted: `auto` (what fits the language), `words`, `bigrams` (pairs of
+        /// characters in scripts without spaces) or `ngrams` (runs of four characters of each word).
+        /// Default `auto`.
+        pub tokens: Tokens = Tokens::Auto,
+        /// Whether endings of words are cut off, where the language has a Snowball stemmer.
+        /// Default true.
+        pub stemmer: bool = true,
+        /// Whether the words that nearly every text holds are left out, where there is a list of
+        /// them. Default true.
+        pub stop_words: bool = true,
+        /// How much a further occurrence of a term adds, 0 or more. Default 1.5.
+        pub k1: f32 = 1.5,
+        /// How much a long chunk is held against it, from 0 to 1. Default 0.75.
+        pub b: f32 = 0.75,
     }
 }
 
@@ -118,11 +141,17 @@ impl Component for Config {
     fn indexes(&self) -> Indexes {
         [IndexKind::Dense, IndexKind::Bm25].into()
     }
+
+    fn text_analysis(&self) -> Option<TextAnalysis> {
+        Some(word_search!(self).analysis)
+    }
 }
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Retriever>, Error> {
         check_top_k(NAME, self.top_k)?;
+        let words = word_search!(self);
+        check_word_search(NAME, &words)?;
         match &self.fusion {
             Fusion::Rrf(Rrf { k }) => ensure(NAME, *k > 0, "k must be at least 1")?,
             Fusion::Weighted(Weighted { dense_weight, .. }) => {
@@ -131,7 +160,7 @@ impl Config {
             }
         }
         let candidates = check_candidates(NAME, self.top_k, self.candidates)?;
-        Ok(Box::new(Hybrid { top_k: self.top_k, candidates, fusion: self.fusion.clone() }))
+        Ok(Box::new(Hybrid { top_k: self.top_k, candidates, fusion: self.fusion.clone(), words }))
     }
 }
 
@@ -139,6 +168,7 @@ struct Hybrid {
     top_k: usize,
     candidates: usize,
     fusion: Fusion,
+    words: WordSearch,
 }
 
 #[async_trait]
@@ -146,7 +176,8 @@ impl Retriever for Hybrid {
     async fn retrieve(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error> {
         let dense =
             trace::stage("search", "dense").in_scope(|| dense_search(NAME, queries, corpus, self.candidates))?;
-        let bm25 = trace::stage("search", "bm25").in_scope(|| bm25_search(NAME, queries, corpus, self.candidates))?;
+        let search = || bm25_search(NAME, queries, corpus, self.candidates, &self.words);
+        let bm25 = trace::stage("search", "bm25").in_scope(search)?;
         let join = |(dense, bm25): (Vec<Hit>, Vec<Hit>)| {
             let mut hits = match &self.fusion {
                 Fusion::Rrf(Rrf { k }) => fusion::reciprocal_rank(&[&dense, &bm25], *k),
@@ -170,7 +201,7 @@ mod tests {
 
     fn found(fusion: Fusion, text: &str) -> Vec<u32> {
         let fixture = Fixture::new();
-        let hybrid = Config { top_k: 3, candidates: None, fusion }.build(&Context::default()).unwrap();
+        let hybrid = Config { top_k: 3, fusion, ..Config::default() }.build(&Context::default()).unwrap();
         rows(&hybrid.retrieve_now(&[fixture.query(text, &[1.0, 0.0])], &fixture.corpus()).unwrap()[0])
     }
 

@@ -6,10 +6,11 @@ pub(crate) use fusion::reciprocal_rank;
 
 use crate::{
     AxisValue, Error, Hit,
+    analysis::TextAnalysis,
     chunk::WAITS,
     component::{components, default_candidates, ensure},
     corpus::{Corpus, Query},
-    index::{Bm25Index, DenseIndex},
+    index::{Bm25Index, DenseIndex, Saturation},
 };
 use async_trait::async_trait;
 use futures::FutureExt;
@@ -84,18 +85,50 @@ fn dense_search(
     queries.iter().zip(vectors).map(one).collect()
 }
 
+/// How a search by words cuts texts and weighs terms.
+#[derive(Debug, Clone, PartialEq)]
+struct WordSearch {
+    analysis: TextAnalysis,
+    saturation: Saturation,
+}
+
+/// The settings of a retriever that searches by words, as a [`WordSearch`].
+macro_rules! word_search {
+    ($config:expr) => {
+        $crate::retrieve::WordSearch {
+            analysis: $crate::analysis::TextAnalysis {
+                language: $config.language,
+                tokens: $config.tokens,
+                stemmer: $config.stemmer,
+                stop_words: $config.stop_words,
+            },
+            saturation: $crate::index::Saturation { k1: $config.k1, b: $config.b },
+        }
+    };
+}
+use word_search;
+
+fn check_word_search(component: &'static str, search: &WordSearch) -> Result<(), Error> {
+    let Saturation { k1, b } = search.saturation;
+    ensure(component, k1.is_finite() && k1 >= 0.0, format!("k1 is {k1}, but must be 0 or more"))?;
+    ensure(component, (0.0..=1.0).contains(&b), format!("b is {b}, but must be from 0 to 1"))
+}
+
 /// The chunks that share words with each query, best first, equal scores by row.
 fn bm25_search(
     component: &'static str,
     queries: &[Query<'_>],
     corpus: &Corpus<'_>,
     k: usize,
+    search: &WordSearch,
 ) -> Result<Vec<Vec<Hit>>, Error> {
     let index = corpus.index::<Bm25Index>(component)?;
+    let reason = "the BM25 index was made with another `language`, `tokens`, `stemmer` or `stop_words`";
+    ensure(component, *index.analysis() == search.analysis, reason)?;
     let one = |query: &Query<'_>| {
         let passing = query.filter.map(|filter| corpus.table.entries_passing(filter)).transpose()?;
         let passes = |entry: u32| passing.as_ref().is_none_or(|passing| passing.mask[entry as usize]);
-        Ok(corpus.hits(index.search_where(query.text, k, passes)))
+        Ok(corpus.hits(index.search_where(query.text, k, search.saturation, passes)))
     };
     match queries {
         // Handing it to another thread takes longer than most searches.

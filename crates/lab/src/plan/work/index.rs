@@ -2,7 +2,7 @@
 
 use super::{DescribeWork, KeyContext, TimedComponent};
 use crate::{layout::Format, operator::Operator, plan::graph::TaskId};
-use rag::index::IndexKind;
+use rag::{analysis::TextAnalysis, index::IndexKind};
 use serde::{Deserialize, Serialize};
 use store::Key;
 
@@ -15,6 +15,9 @@ pub(crate) struct IndexWork {
     /// Whether it is made from what is searched in place of chunks' texts.
     #[serde(default)]
     pub(crate) enriched: bool,
+    /// How texts are cut into terms, for an index that is made from texts.
+    #[serde(default)]
+    pub(crate) analysis: Option<TextAnalysis>,
 }
 
 impl DescribeWork for IndexWork {
@@ -28,7 +31,11 @@ impl DescribeWork for IndexWork {
 
     fn key(&self, cx: &KeyContext<'_>) -> Key {
         let kind = format!("index_{}", self.kind.name());
-        cx.builder(&kind, &self.from).field("version", &self.kind.version()).finish()
+        let builder = cx.builder(&kind, &self.from).field("version", &self.kind.version());
+        match &self.analysis {
+            Some(analysis) => builder.field("analysis", analysis).finish(),
+            None => builder.finish(),
+        }
     }
 
     fn format(&self) -> Format {

@@ -1,9 +1,15 @@
 //! Texts or vectors of chunks to an index of any kind.
 
-use super::{DoWork, TaskContext, TaskOutput, embed::searchable};
-use crate::{Error, artifact::decode_vectors, blocking::compute, plan::work::IndexWork, task::chunk_table};
+use super::{DoWork, TaskContext, TaskOutput};
+use crate::{
+    Error,
+    artifact::{self, EnrichedRow, decode_vectors},
+    blocking::compute,
+    plan::work::IndexWork,
+    task::chunk_table,
+};
 use async_trait::async_trait;
-use rag::index::{CreateVectors, MadeFrom};
+use rag::index::{CreateVectors, IndexedTexts, MadeFrom, document_starts};
 
 #[async_trait]
 impl DoWork for IndexWork {
@@ -17,24 +23,36 @@ impl DoWork for IndexWork {
 }
 
 impl IndexWork {
-    async fn of_texts(&self, cx: &TaskContext<'_>, build: fn(&[&str]) -> Vec<u8>) -> Result<TaskOutput, Error> {
-        if self.enriched {
-            let mut texts = Vec::new();
+    async fn of_texts(
+        &self,
+        cx: &TaskContext<'_>,
+        build: fn(&IndexedTexts<'_>) -> Vec<u8>,
+    ) -> Result<TaskOutput, Error> {
+        let analysis = self.analysis.clone().unwrap_or_default();
+        let build = move |rows: &[(&str, &str)]| {
+            let texts: Vec<&str> = rows.iter().map(|(_, text)| *text).collect();
+            let documents = document_starts(rows.iter().map(|(document, _)| *document));
+            (build(&IndexedTexts { texts: &texts, documents: &documents, analysis: &analysis }), texts.len())
+        };
+        let (bytes, count) = if self.enriched {
+            let mut enriched: Vec<EnrichedRow> = Vec::new();
             for &shard in &self.from {
-                texts.extend(searchable(cx, shard, Some(shard)).await?);
+                enriched.extend(artifact::decode::<EnrichedRow>(cx.read(shard).await?)?);
             }
-            let count = texts.len();
-            let bytes = compute(move || build(&texts.iter().map(String::as_str).collect::<Vec<_>>())).await?;
-            cx.report_rows(count);
-            return Ok(TaskOutput::of(bytes, count));
-        }
-        let table = chunk_table(cx.run_context, cx.inputs, &self.from).await?;
-        cx.expect_rows(table.searchable().len());
-        let (bytes, count) = compute(move || {
-            let texts: Vec<&str> = table.searchable().iter().map(|&row| table.chunk(row).text.as_str()).collect();
-            (build(&texts), texts.len())
-        })
-        .await?;
+            compute(move || {
+                let rows = enriched.iter().map(|row| (row.document.as_str(), row.text.as_str()));
+                build(&rows.collect::<Vec<_>>())
+            })
+            .await?
+        } else {
+            let table = chunk_table(cx.run_context, cx.inputs, &self.from).await?;
+            cx.expect_rows(table.searchable().len());
+            compute(move || {
+                let chunks = table.searchable().iter().map(|&row| table.chunk(row));
+                build(&chunks.map(|chunk| (chunk.document.as_str(), chunk.text.as_str())).collect::<Vec<_>>())
+            })
+            .await?
+        };
         cx.report_rows(count);
         Ok(TaskOutput::of(bytes, count))
     }

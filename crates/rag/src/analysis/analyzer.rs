@@ -1,0 +1,336 @@
+//! Cuts texts of one language into terms.
+
+use super::{
+    Language, LanguageChoice, TextAnalysis, Tokens,
+    characters::{Script, folded, is_vowel_point, script, without_accents},
+    rules,
+};
+use regex::Regex;
+use rust_stemmers::{Algorithm, Stemmer};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+    sync::LazyLock,
+};
+use unicode_normalization::char::is_combining_mark;
+use unicode_segmentation::UnicodeSegmentation;
+
+/// The characters of a run that is counted where words are cut into n-grams.
+const NGRAM: usize = 4;
+/// Stands for the two borders of a word in its n-grams.
+const BORDER: char = '_';
+/// A word with more characters is cut: no word of a language is as long, and without spaces
+/// a whole file may be one run.
+const LONGEST_WORD: usize = 128;
+/// Words whose terms are remembered.
+const REMEMBERED: usize = 1 << 17;
+
+#[expect(clippy::expect_used, reason = "a constant pattern; the tests below compile it")]
+static RUN: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\w+").expect("the pattern is valid"));
+
+/// Cuts texts of one language into terms, and remembers the terms of words.
+pub struct Analyzer {
+    tokens: Tokens,
+    /// Whether texts are taken as they are.
+    unfolded: bool,
+    dotless: bool,
+    words: Words,
+    /// For words in Latin letters, if the language has others.
+    latin: Option<Words>,
+}
+
+impl Analyzer {
+    /// An analyzer for texts in this language. A language that the settings name wins.
+    pub fn new(analysis: &TextAnalysis, language: Language) -> Self {
+        let unfolded = analysis.language == LanguageChoice::Named(Language::ENGLISH);
+        let language = analysis.language.language().unwrap_or(language);
+        Self {
+            tokens: analysis.tokens,
+            unfolded,
+            dotless: rules::has_dotless_i(language),
+            words: Words::new(analysis, language),
+            latin: (!rules::is_latin(language)).then(|| Words::new(analysis, Language::ENGLISH)),
+        }
+    }
+
+    /// An analyzer for texts in the language of a text, by default settings; English if the
+    /// language is not clear.
+    pub fn for_text(text: &str) -> Self {
+        Self::new(&TextAnalysis::default(), Language::of(text).unwrap_or(Language::ENGLISH))
+    }
+
+    /// Calls `each` with every term of a text, in order, repetitions included.
+    pub fn terms(&mut self, text: &str, mut each: impl FnMut(&str)) {
+        let text = if self.unfolded { text.to_lowercase().into() } else { folded(text, self.dotless) };
+        for run in RUN.find_iter(&text) {
+            let run = run.as_str();
+            if run.is_ascii() || self.unfolded {
+                self.word(run, &mut each);
+                continue;
+            }
+            for (script, part) in parts(run) {
+                match script {
+                    Script::Spaced => self.word(part, &mut each),
+                    _ if self.tokens == Tokens::Words => self.word(part, &mut each),
+                    Script::Ideographic => {
+                        part.chars().for_each(|c| each(c.encode_utf8(&mut [0; 4])));
+                        pairs(part, part.char_indices().map(|(at, _)| at), &mut each);
+                    }
+                    Script::Syllabic => {
+                        let starts: Vec<usize> = part.grapheme_indices(true).map(|(at, _)| at).collect();
+                        match starts.len() {
+                            1 => each(part),
+                            _ => pairs(part, starts.into_iter(), &mut each),
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The terms of a text, in order, repetitions included.
+    pub fn terms_of(&mut self, text: &str) -> Vec<String> {
+        let mut terms = Vec::new();
+        self.terms(text, |term| terms.push(term.to_owned()));
+        terms
+    }
+
+    fn word(&mut self, word: &str, each: &mut impl FnMut(&str)) {
+        let words = match &mut self.latin {
+            Some(latin) if word.starts_with(|c: char| c.is_ascii()) => latin,
+            _ => &mut self.words,
+        };
+        let mut rest = word;
+        while !self.unfolded
+            && rest.len() > LONGEST_WORD
+            && let Some((cut, _)) = rest.char_indices().nth(LONGEST_WORD)
+        {
+            words.terms(&rest[..cut], each);
+            rest = &rest[cut..];
+        }
+        words.terms(rest, each);
+    }
+}
+
+/// The parts of a run that are written in scripts of one kind.
+fn parts(run: &str) -> impl Iterator<Item = (Script, &str)> {
+    let mut rest = run;
+    std::iter::from_fn(move || {
+        let first = script(rest.chars().next()?);
+        let other = |(_, c): &(usize, char)| script(*c) != first && !is_combining_mark(*c);
+        let end = rest.char_indices().skip(1).find(other).map_or(rest.len(), |(at, _)| at);
+        let (part, after) = rest.split_at(end);
+        rest = after;
+        Some((first, part))
+    })
+}
+
+/// Each two neighbours of a text whose characters start at these places.
+fn pairs(text: &str, starts: impl Iterator<Item = usize>, each: &mut impl FnMut(&str)) {
+    let mut before: Option<(usize, usize)> = None;
+    for start in starts.chain([text.len()]) {
+        before = match before {
+            None => Some((start, start)),
+            Some((first, second)) if first == second => Some((first, start)),
+            Some((first, second)) => {
+                each(&text[first..start]);
+                Some((second, start))
+            }
+        };
+    }
+}
+
+/// How words of one language become terms.
+struct Words {
+    stemmer: Option<Stemmer>,
+    stop_words: HashSet<&'static str>,
+    kept_marks: Option<&'static [char]>,
+    unfolded: bool,
+    ngrams: bool,
+    known: HashMap<String, Vec<String>>,
+}
+
+impl Words {
+    fn new(analysis: &TextAnalysis, language: Language) -> Self {
+        let ngrams = rules::makes_ngrams(language, analysis);
+        let algorithm: Option<Algorithm> = rules::stemmer(language).filter(|_| analysis.stemmer && !ngrams);
+        let stop_words = if analysis.stop_words { rules::stop_words(language) } else { &[] };
+        let unfolded = analysis.language == LanguageChoice::Named(Language::ENGLISH);
+        Self {
+            stemmer: algorithm.map(Stemmer::create),
+            stop_words: stop_words.iter().copied().collect(),
+            kept_marks: rules::kept_marks(language).filter(|_| !unfolded),
+            unfolded,
+            ngrams,
+            known: HashMap::new(),
+        }
+    }
+
+    fn terms(&mut self, word: &str, each: &mut impl FnMut(&str)) {
+        if !self.known.contains_key(word) {
+            if self.known.len() >= REMEMBERED {
+                self.known.clear();
+            }
+            self.known.insert(word.to_owned(), self.cut(word));
+        }
+        for term in self.known.get(word).into_iter().flatten() {
+            each(term);
+        }
+    }
+
+    fn cut(&self, word: &str) -> Vec<String> {
+        if word.chars().nth(1).is_none() || self.stop_words.contains(word) {
+            return Vec::new();
+        }
+        let plain = match !self.unfolded && word.contains(is_vowel_point) {
+            true => without_accents(word, |c| !is_vowel_point(c)),
+            false => Cow::Borrowed(word),
+        };
+        let stem = match &self.stemmer {
+            Some(stemmer) => stemmer.stem(&plain).into_owned(),
+            None => plain.into_owned(),
+        };
+        let term = match self.kept_marks {
+            Some(kept) => without_accents(&stem, |c| kept.contains(&c)).into_owned(),
+            None => stem,
+        };
+        match self.ngrams {
+            true => ngrams(&term.replace('ß', "ss")),
+            false => vec![term],
+        }
+    }
+}
+
+/// The overlapping runs of [`NGRAM`] characters of a word with its borders.
+fn ngrams(word: &str) -> Vec<String> {
+    let characters: Vec<char> = std::iter::once(BORDER).chain(word.chars()).chain([BORDER]).collect();
+    match characters.len() <= NGRAM {
+        true => vec![characters.into_iter().collect()],
+        false => characters.windows(NGRAM).map(|run| run.iter().collect()).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(name: &str) -> Language {
+        Language::named(name).unwrap()
+    }
+
+    fn terms(language: &str, text: &str) -> Vec<String> {
+        Analyzer::new(&TextAnalysis::default(), named(language)).terms_of(text)
+    }
+
+    fn with(analysis: TextAnalysis, language: &str, text: &str) -> Vec<String> {
+        Analyzer::new(&analysis, named(language)).terms_of(text)
+    }
+
+    #[test]
+    fn english_words_are_lowered_stemmed_and_the_frequent_ones_left_out() {
+        for analysis in [
+            TextAnalysis::default(),
+            TextAnalysis { language: LanguageChoice::Named(Language::ENGLISH), ..TextAnalysis::default() },
+        ] {
+            let cut = |text: &str| with(analysis.clone(), "english", text);
+            assert_eq!(cut("The CATS and the running dogs, they chased!"), ["cat", "run", "dog", "chase"]);
+            assert_eq!(cut("x ab 7 42 my_var c++ e-mail"), ["ab", "42", "my_var", "mail"]);
+        }
+    }
+
+    #[test]
+    fn english_by_name_takes_the_text_as_it_is() {
+        let analysis = TextAnalysis { language: LanguageChoice::Named(Language::ENGLISH), ..TextAnalysis::default() };
+        let cut = |text: &str| with(analysis.clone(), "german", text);
+        assert_eq!(cut("Größe, naïve 東京タワー ελλάδα"), ["größe", "naïv", "東京タワー", "ελλάδα"]);
+        assert_ne!(cut("ﬁle"), cut("file"));
+    }
+
+    #[test]
+    fn frequent_words_and_endings_stay_if_the_settings_say_so() {
+        let whole = TextAnalysis { stemmer: false, stop_words: false, ..TextAnalysis::default() };
+        assert_eq!(with(whole, "english", "The cats"), ["the", "cats"]);
+    }
+
+    #[test]
+    fn german_compounds_share_terms_with_their_parts() {
+        let compound = terms("german", "Zombieprozesse");
+        let shared = |text: &str| terms("german", text).iter().filter(|term| compound.contains(term)).count();
+        assert!(shared("Prozess") >= 3 && shared("Zombie") >= 3, "{compound:?}");
+        assert_eq!(terms("german", "an Größe"), ["_gro", "gros", "ross", "osse", "sse_"]);
+        assert_eq!(terms("german", "Größe"), terms("german", "GRO\u{308}SSE"));
+        let words = TextAnalysis { tokens: Tokens::Words, ..TextAnalysis::default() };
+        assert_eq!(
+            with(words, "german", "die Prozesse"),
+            with(TextAnalysis { tokens: Tokens::Bigrams, ..TextAnalysis::default() }, "german", "Prozess")
+        );
+    }
+
+    #[test]
+    fn words_of_other_languages_lose_their_own_endings() {
+        assert_eq!(terms("french", "l'élève et les élèves"), ["elev", "elev"]);
+        assert_eq!(terms("spanish", "los paquetes"), terms("spanish", "paquete"));
+        assert_ne!(terms("spanish", "año"), terms("spanish", "ano"));
+        assert_eq!(terms("russian", "пакетами пакетов"), ["пакет", "пакет"]);
+        assert_eq!(terms("russian", "ёлка"), terms("russian", "елка"));
+        assert_eq!(terms("turkish", "ISPARTA"), terms("turkish", "ısparta"));
+    }
+
+    #[test]
+    fn latin_words_in_other_scripts_are_english() {
+        assert_eq!(terms("russian", "пакеты packages"), ["пакет", "packag"]);
+        assert_eq!(terms("japanese", "packagesをdownload"), ["packag", "を", "download"]);
+    }
+
+    #[test]
+    fn han_and_kana_become_characters_and_pairs_hangul_and_thai_pairs() {
+        assert_eq!(terms("japanese", "東京タ"), ["東", "京", "タ", "東京", "京タ"]);
+        assert_eq!(terms("chinese", "包"), ["包"]);
+        assert_eq!(terms("korean", "패키지를 한"), ["패키", "키지", "지를", "한"]);
+        // A vowel sign stays with its consonant.
+        assert_eq!(terms("thai", "ภาษาไ"), ["ภา", "าษ", "ษา", "าไ"]);
+        let words = TextAnalysis { tokens: Tokens::Words, ..TextAnalysis::default() };
+        assert_eq!(with(words, "japanese", "東京タワー"), ["東京タワー"]);
+    }
+
+    #[test]
+    fn the_same_word_in_another_form_has_the_same_terms() {
+        for (one, other) in [
+            ("ﾊﾟｯｹｰｼﾞ", "パッケージ"),
+            ("ｐａｃｋａｇｅ", "package"),
+            ("pac\u{ad}kage", "package"),
+            ("パッケーシ\u{3099}", "パッケージ"),
+        ] {
+            assert_eq!(terms("japanese", one), terms("japanese", other), "{one}");
+        }
+        assert_eq!(terms("arabic", "كِتَابٌ"), terms("arabic", "كتاب"));
+        assert_eq!(terms("arabic", "كتـــاب"), terms("arabic", "كتاب"));
+    }
+
+    #[test]
+    fn texts_without_words_have_no_terms() {
+        for text in ["", " \u{200b}\u{feff}", "…—“”", "👩\u{200d}👩\u{200d}👧 🇩🇪", "a"] {
+            assert!(terms("english", text).is_empty(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn every_language_and_kind_of_token_reads_mixed_texts() {
+        let text = "Ⅷ ½ x\u{301}\u{302}\u{303} שלום עברית اَلعربية हिन्दी में ภาษาไทย 한국어 조선말 漢字かな ﷺ 👩‍👧 \u{202e}abc\u{202c} ﬃ İI";
+        for language in Language::all() {
+            for tokens in [Tokens::Auto, Tokens::Words, Tokens::Bigrams, Tokens::Ngrams] {
+                let analysis = TextAnalysis { tokens, ..TextAnalysis::default() };
+                let found = Analyzer::new(&analysis, language).terms_of(text);
+                assert!(found.iter().all(|term| !term.is_empty()) && found.len() > 10, "{language} {tokens:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_text_without_spaces_is_cut_into_words_of_limited_length() {
+        let long = "a".repeat(1 << 20);
+        let found = terms("english", &long);
+        assert_eq!(found.len(), (1 << 20) / LONGEST_WORD);
+        assert!(found.iter().all(|term| term.len() <= LONGEST_WORD));
+    }
+}

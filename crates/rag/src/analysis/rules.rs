@@ -1,0 +1,175 @@
+//! What is known of each language, and the language of each document.
+
+use super::{Language, TextAnalysis, Tokens};
+use rust_stemmers::Algorithm;
+use std::collections::BTreeMap;
+use whatlang::{Lang, Script};
+
+/// The most bytes of a document in which its language is looked for.
+const SAMPLE_BYTES: usize = 6_000;
+
+/// The Snowball stemmer of a language.
+pub(super) fn stemmer(language: Language) -> Option<Algorithm> {
+    Some(match language.lang() {
+        Lang::Ara => Algorithm::Arabic,
+        Lang::Dan => Algorithm::Danish,
+        Lang::Nld => Algorithm::Dutch,
+        Lang::Eng => Algorithm::English,
+        Lang::Fin => Algorithm::Finnish,
+        Lang::Fra => Algorithm::French,
+        Lang::Deu => Algorithm::German,
+        Lang::Ell => Algorithm::Greek,
+        Lang::Hun => Algorithm::Hungarian,
+        Lang::Ita => Algorithm::Italian,
+        Lang::Nob => Algorithm::Norwegian,
+        Lang::Por => Algorithm::Portuguese,
+        Lang::Ron => Algorithm::Romanian,
+        Lang::Rus => Algorithm::Russian,
+        Lang::Spa => Algorithm::Spanish,
+        Lang::Swe => Algorithm::Swedish,
+        Lang::Tam => Algorithm::Tamil,
+        Lang::Tur => Algorithm::Turkish,
+        _ => return None,
+    })
+}
+
+/// The words that nearly every English text holds: the list of Lucene and LlamaIndex.
+const ENGLISH_STOP_WORDS: [&str; 33] = [
+    "a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into", "is", "it", "no", "not", "of",
+    "on", "or", "such", "that", "the", "their", "then", "there", "these", "they", "this", "to", "was", "will", "with",
+];
+
+/// The words that nearly every text of a language holds; empty where no list is known.
+pub(super) fn stop_words(language: Language) -> &'static [&'static str] {
+    // The codes of ISO 639-1 by which NLTK's lists are known.
+    let code = match language.lang() {
+        Lang::Eng => return &ENGLISH_STOP_WORDS,
+        Lang::Ara => "ar",
+        Lang::Aze => "az",
+        Lang::Dan => "da",
+        Lang::Deu => "de",
+        Lang::Ell => "el",
+        Lang::Fin => "fi",
+        Lang::Fra => "fr",
+        Lang::Hun => "hu",
+        Lang::Ind => "id",
+        Lang::Ita => "it",
+        Lang::Nep => "ne",
+        Lang::Nld => "nl",
+        Lang::Nob => "no",
+        Lang::Por => "pt",
+        Lang::Ron => "ro",
+        Lang::Rus => "ru",
+        Lang::Slv => "sl",
+        Lang::Spa => "es",
+        Lang::Swe => "sv",
+        Lang::Tur => "tr",
+        _ => return &[],
+    };
+    stop_words::get(code)
+}
+
+/// Whether compounds are written as one word.
+pub(super) fn joins_words(language: Language) -> bool {
+    matches!(language.lang(), Lang::Deu | Lang::Nld | Lang::Dan | Lang::Nob | Lang::Swe | Lang::Fin)
+}
+
+/// Whether the language is written in Latin letters.
+pub(super) fn is_latin(language: Language) -> bool {
+    Script::Latin.langs().contains(&language.lang())
+}
+
+/// Whether `I` without a dot is a letter of its own.
+pub(super) fn has_dotless_i(language: Language) -> bool {
+    matches!(language.lang(), Lang::Tur | Lang::Aze)
+}
+
+/// The marks that distinguish letters of a language; all other accents are left out of its
+/// terms. None where every accent stays.
+pub(super) fn kept_marks(language: Language) -> Option<&'static [char]> {
+    Some(match language.lang() {
+        // ñ is a letter; so are ё and й, of which ё is mostly written е.
+        Lang::Spa => &['\u{303}'],
+        Lang::Rus => &['\u{306}'],
+        Lang::Deu | Lang::Nld | Lang::Fra | Lang::Ita | Lang::Por | Lang::Cat | Lang::Ron | Lang::Ell => &[],
+        _ => return None,
+    })
+}
+
+/// How the words of a language become terms by these settings.
+pub(super) fn makes_ngrams(language: Language, analysis: &TextAnalysis) -> bool {
+    match analysis.tokens {
+        Tokens::Ngrams => true,
+        Tokens::Auto => joins_words(language),
+        Tokens::Words | Tokens::Bigrams => false,
+    }
+}
+
+/// The language of each document, in the order of their texts. `firsts` are the places in
+/// `texts` where a document begins. A document that is too short, or whose language is not
+/// clear, has the language of most text; without any clear one that is English.
+pub fn document_languages(texts: &[&str], firsts: &[usize]) -> Vec<Language> {
+    let ends = firsts.iter().skip(1).copied().chain([texts.len()]);
+    let documents: Vec<&[&str]> = firsts.iter().zip(ends).map(|(&first, end)| &texts[first..end]).collect();
+    let found: Vec<Option<Language>> = documents.iter().map(|texts| Language::of(&sample(texts))).collect();
+    let mut sizes: BTreeMap<Language, usize> = BTreeMap::new();
+    for (language, texts) in found.iter().zip(&documents) {
+        if let Some(language) = language {
+            *sizes.entry(*language).or_default() += texts.iter().map(|text| text.len()).sum::<usize>();
+        }
+    }
+    let most = sizes.into_iter().max_by_key(|(_, size)| *size).map_or(Language::ENGLISH, |(language, _)| language);
+    found.into_iter().map(|language| language.unwrap_or(most)).collect()
+}
+
+/// Pieces of a document's texts, evenly spaced, so that an English preface does not
+/// decide the language of a translated manual.
+fn sample(texts: &[&str]) -> String {
+    let step = texts.len().div_ceil(12).max(1);
+    let most = SAMPLE_BYTES / texts.len().clamp(1, 12);
+    let mut sample = String::with_capacity(SAMPLE_BYTES);
+    for text in texts.iter().step_by(step) {
+        sample.push_str(&text[..text.floor_char_boundary(most)]);
+        sample.push('\n');
+    }
+    sample
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(name: &str) -> Language {
+        Language::named(name).unwrap()
+    }
+
+    #[test]
+    fn lists_of_stop_words_are_there_for_every_language_with_a_stemmer_but_tamil() {
+        for language in Language::all().into_iter().filter(|&language| stemmer(language).is_some()) {
+            assert_eq!(stop_words(language).is_empty(), language == named("tamil"), "{language}");
+        }
+        assert!(ENGLISH_STOP_WORDS.is_sorted());
+    }
+
+    #[test]
+    fn scripts_of_languages_are_known() {
+        for name in ["german", "turkish", "vietnamese", "polish"] {
+            assert!(is_latin(named(name)), "{name}");
+        }
+        for name in ["russian", "greek", "arabic", "japanese", "korean", "thai", "hindi"] {
+            assert!(!is_latin(named(name)), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_document_without_a_clear_language_has_that_of_most_text() {
+        let german =
+            "Das Paketverwaltungssystem löst Abhängigkeiten auf und entfernt Pakete, die niemand mehr braucht. ";
+        let english = "The package manager resolves dependencies and removes packages that nobody needs any more. ";
+        let (german, english) = (german.repeat(9), english.repeat(4));
+        let texts = [german.as_str(), "v1.2", english.as_str(), "apt"];
+        assert_eq!(document_languages(&texts, &[0, 2, 3]), [named("german"), named("english"), named("german")]);
+        assert_eq!(document_languages(&["x", "y"], &[0, 1]), [Language::ENGLISH; 2]);
+        assert!(document_languages(&[], &[]).is_empty());
+    }
+}
