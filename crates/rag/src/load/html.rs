@@ -6,7 +6,7 @@ use super::element::MarkupOrigin;
 use super::format::{FileFormat, NO_TEXT, Signature};
 use super::markup::{Markdown, Writer};
 use super::{LoadError, ParseLimits, Parsed, nesting, text};
-use scraper::{ElementRef, Html, Node};
+use scraper::{CaseSensitivity, ElementRef, Html, Node};
 use std::borrow::Cow;
 use std::collections::HashSet;
 
@@ -75,7 +75,17 @@ fn write(root: ElementRef<'_>, mut writer: Writer<'_>) -> Result<Markdown, LoadE
     let mut node = *root;
     loop {
         match node.value() {
-            Node::Element(element) => writer.open(element.name(), |name| element.attr(name).map(Cow::Borrowed)),
+            Node::Element(element) => {
+                let holds_prose = element.has_class(SIDEBAR, CaseSensitivity::CaseSensitive)
+                    && ElementRef::wrap(node).is_some_and(holds_prose);
+                writer.open(element.name(), |name| match element.attr(name) {
+                    Some(classes) if holds_prose && name == "class" => {
+                        let others = classes.split_whitespace().filter(|class| *class != SIDEBAR);
+                        Some(others.collect::<Vec<_>>().join(" ").into())
+                    }
+                    value => value.map(Cow::Borrowed),
+                });
+            }
             Node::Text(text) => writer.text(text),
             _ => {}
         }
@@ -100,6 +110,18 @@ fn write(root: ElementRef<'_>, mut writer: Writer<'_>) -> Result<Markdown, LoadE
             }
         }
     }
+}
+
+/// The class of menus beside the content on many sites, and of boxes within the content in DocBook.
+const SIDEBAR: &str = "sidebar";
+
+/// Whether more than half of an element's text is outside of links, which it is not in a menu.
+fn holds_prose(element: ElementRef<'_>) -> bool {
+    let letters = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).count();
+    let is_link = |element: ElementRef<'_>| element.value().name() == "a";
+    let in_links: usize =
+        element.descendent_elements().filter(|&one| is_link(one)).flat_map(|a| a.text()).map(letters).sum();
+    2 * in_links < element.text().map(letters).sum()
 }
 
 /// What one pass over a page finds.
@@ -239,6 +261,14 @@ mod tests {
         assert_eq!(markdown("<article>one</article><article>two</article>"), "one\n\ntwo");
         assert_eq!(markdown("<main> </main><p>outside</p>"), "outside");
         assert_eq!(markdown("<nav>only a menu</nav>"), "only a menu");
+    }
+
+    #[test]
+    fn a_sidebar_is_a_menu_if_it_is_mostly_links_and_otherwise_content() {
+        let menu = "<div class='left sidebar'><h3>Docs</h3><a href=a>Installation</a> <a href=b>Configuration</a></div><p>Text</p>";
+        assert_eq!(markdown(menu), "Text");
+        let note = "<p>Text</p><div class=sidebar><p>GOING FURTHER</p><p>Servers may have a <a href=a>clock</a> of their own.</p></div>";
+        assert!(markdown(note).ends_with("of their own."), "{}", markdown(note));
     }
 
     #[test]
