@@ -1,0 +1,134 @@
+//! The file of a BM25 index.
+
+use super::{Bm25Index, cut::CutTexts};
+use crate::{Error, analysis::Language};
+
+const MAGIC: [u8; 8] = *b"RVBM25\0\n";
+const FORMAT: u32 = 2;
+const CHECKSUM: usize = 32;
+
+impl Bm25Index {
+    /// The index as bytes: equal indexes are equal bytes, and nothing that can
+    /// be computed again is stored.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend(FORMAT.to_le_bytes());
+        write_text(&mut bytes, &serde_json::to_string(&self.analysis).unwrap_or_default());
+        write_number(&mut bytes, self.languages.len() as u64);
+        for (language, texts) in &self.languages {
+            write_text(&mut bytes, language.name());
+            write_number(&mut bytes, u64::from(*texts));
+        }
+        write_number(&mut bytes, self.lengths.len() as u64);
+        self.lengths.iter().for_each(|&length| write_number(&mut bytes, u64::from(length)));
+        write_number(&mut bytes, self.terms.len() as u64);
+        for (term, range) in self.terms.iter().zip(self.starts.windows(2)) {
+            write_text(&mut bytes, term);
+            write_number(&mut bytes, (range[1] - range[0]) as u64);
+            let mut next = 0;
+            for at in range[0]..range[1] {
+                // Entries ascend, so the gap to the last one is a small number.
+                write_number(&mut bytes, u64::from(self.entries[at] - next));
+                write_number(&mut bytes, u64::from(self.counts[at]));
+                next = self.entries[at] + 1;
+            }
+        }
+        bytes.extend(blake3::hash(&bytes).as_bytes());
+        bytes
+    }
+
+    /// Reads [`to_bytes`](Self::to_bytes).
+    ///
+    /// # Errors
+    /// Bytes that are not a complete, undamaged index of this version.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
+        let Some(body) = bytes.strip_prefix(&MAGIC) else { return Err(bad("not a BM25 index")) };
+        let (Some(format), Some(checksum)) = (body.first_chunk::<4>(), bytes.last_chunk::<CHECKSUM>()) else {
+            return Err(bad("too short for a BM25 index"));
+        };
+        let format = u32::from_le_bytes(*format);
+        if format != FORMAT {
+            return Err(bad(format!("format {format} of a BM25 index; this version reads {FORMAT}")));
+        }
+        let end = bytes.len() - CHECKSUM;
+        if end < MAGIC.len() + 4 || blake3::hash(&bytes[..end]).as_bytes() != checksum {
+            return Err(bad("its content does not match its checksum; delete it and run again"));
+        }
+        let mut reader = NumberReader(&bytes[MAGIC.len() + 4..end]);
+        reader.index().ok_or_else(|| bad("its content makes no sense; delete it and run again"))
+    }
+}
+
+fn write_text(bytes: &mut Vec<u8>, text: &str) {
+    write_number(bytes, text.len() as u64);
+    bytes.extend(text.as_bytes());
+}
+
+/// Seven bits at a time, the lowest first; the top bit says that more follow.
+fn write_number(bytes: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+}
+
+struct NumberReader<'a>(&'a [u8]);
+
+impl<'a> NumberReader<'a> {
+    fn index(&mut self) -> Option<Bm25Index> {
+        let analysis = serde_json::from_str(self.text()?).ok()?;
+        let n_languages = self.number()?;
+        let mut languages = Vec::new();
+        for _ in 0..n_languages {
+            languages.push((Language::named(self.text()?)?, self.small()?));
+        }
+        let n_texts = self.number()?;
+        let lengths = (0..n_texts).map(|_| self.small()).collect::<Option<Vec<u32>>>()?;
+        let n_terms = self.number()?;
+        let mut postings = Vec::new();
+        for _ in 0..n_terms {
+            let term = self.text()?.to_owned();
+            let mut found = Vec::new();
+            let mut next = 0u32;
+            for _ in 0..self.number()? {
+                let entry = next.checked_add(self.small()?)?;
+                if entry as usize >= lengths.len() {
+                    return None;
+                }
+                found.push((entry, self.small()?));
+                next = entry.checked_add(1)?;
+            }
+            postings.push((term, found));
+        }
+        self.0.is_empty().then(|| Bm25Index::assemble(CutTexts { analysis, languages, postings, lengths }))
+    }
+
+    fn text(&mut self) -> Option<&'a str> {
+        let length = usize::try_from(self.number()?).ok()?;
+        let (text, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        str::from_utf8(text).ok()
+    }
+
+    fn small(&mut self) -> Option<u32> {
+        u32::try_from(self.number()?).ok()
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        let mut number = 0;
+        for shift in (0..64).step_by(7) {
+            let (&byte, rest) = self.0.split_first()?;
+            self.0 = rest;
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Some(number);
+            }
+        }
+        None
+    }
+}
+
+pub(super) fn bad(reason: impl Into<String>) -> Error {
+    Error::BadIndex { path: "BM25 index".to_owned(), reason: reason.into() }
+}

@@ -1,0 +1,131 @@
+//! Scores, languages and files of BM25 indexes.
+
+use super::*;
+use crate::analysis::LanguageChoice;
+
+const TEXTS: [&str; 4] =
+    ["the cat sat on the mat", "the dog chased the cat", "dogs and cats running", "a quick brown fox"];
+
+#[test]
+fn scores_agree_with_the_reference() {
+    let index = Bm25Index::build(&TEXTS);
+    let found = index.search("cats running", 4);
+    let expected = [(2, 0.62426), (0, 0.14267), (1, 0.14267)];
+    assert_eq!(found.len(), expected.len(), "what shares no word is not found");
+    for ((entry, score), (expected_entry, expected_score)) in found.into_iter().zip(expected) {
+        assert_eq!(entry, expected_entry);
+        assert!((score - expected_score).abs() < 5e-6, "{score} is not {expected_score}");
+    }
+}
+
+#[test]
+fn scores_of_chosen_entries_are_those_of_the_search() {
+    let index = Bm25Index::build(&TEXTS);
+    let found = index.search("the running dog of a cat", 9);
+    let entries: Vec<u32> = found.iter().map(|hit| hit.0).collect();
+    assert_eq!(index.scores("the running dog of a cat", &entries), found.iter().map(|hit| hit.1).collect::<Vec<_>>());
+    assert_eq!(index.scores("cats", &[3]), [0.0]);
+}
+
+#[test]
+fn a_repeated_term_counts_twice() {
+    let index = Bm25Index::build(&TEXTS);
+    assert_eq!(index.search("cat cat", 1)[0].1, 2.0 * index.search("cat", 1)[0].1);
+}
+
+#[test]
+fn a_query_of_unknown_or_frequent_words_finds_nothing() {
+    let index = Bm25Index::build(&TEXTS);
+    assert_eq!(index.search("the and zebra", 5), []);
+    assert_eq!(index.search("", 5), []);
+    assert_eq!(Bm25Index::build::<&str>(&[]).search("cat", 5), []);
+    assert_eq!(Bm25Index::build(&["", "the"]).search("cat", 5), []);
+}
+
+#[test]
+fn bytes_are_the_same_for_every_number_of_threads_and_read_back_equal() {
+    let texts: Vec<String> =
+        (0..3000).map(|i| format!("word{} thing{} words the {}", i % 17, i % 401, TEXTS[i % 4])).collect();
+    let index = Bm25Index::build(&texts);
+    let bytes = index.to_bytes();
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
+    assert_eq!(pool.install(|| Bm25Index::build(&texts)).to_bytes(), bytes);
+    assert_eq!(Bm25Index::from_bytes(&bytes).unwrap(), index);
+}
+
+const GERMAN: [&str; 2] = [
+    "Zombieprozesse verschwinden, sobald ihr Elternprozess den Rückgabewert abgeholt hat. Wer sie loswerden will, \
+     beendet den Elternprozess, denn ein toter Prozess kann kein Signal mehr empfangen und belegt nur noch einen Platz.",
+    "Die Paketverwaltung löst Abhängigkeiten auf und entfernt, was niemand mehr braucht. Vor einer größeren \
+     Aktualisierung sollte man die Festplatte sichern, damit nichts verloren geht, falls etwas schiefläuft.",
+];
+const JAPANESE: &str = "パッケージ管理システムは依存関係を自動的に解決します。設定ファイルは更新のときに上書きされません。管理者が変更した内容はそのまま残ります。";
+const ENGLISH: &str = "The package manager resolves dependencies by itself and removes what nobody needs any more. Files \
+                       that the administrator has changed are kept when a package is upgraded to another version of it.";
+
+fn mixed() -> Bm25Index {
+    let japanese = JAPANESE.repeat(4);
+    let texts = [GERMAN[0], GERMAN[1], ENGLISH, &japanese];
+    let given = IndexedTexts { texts: &texts, documents: &[0, 2, 3], analysis: &TextAnalysis::default() };
+    Bm25Index::of(&given)
+}
+
+#[test]
+fn each_document_is_cut_by_the_rules_of_its_language() {
+    let index = mixed();
+    let languages: Vec<(&str, u32)> = index.languages().iter().map(|&(found, n)| (found.name(), n)).collect();
+    assert_eq!(languages, [("german", 2), ("english", 1), ("japanese", 1)]);
+    let first = |text: &str| index.search(text, 1).first().map(|hit| hit.0);
+    assert_eq!(first("Prozess"), Some(0), "a part of a compound");
+    assert_eq!(first("Abhaengigkeit Festplatten"), Some(1));
+    assert_eq!(first("upgrading packages"), Some(2));
+    assert_eq!(first("依存関係"), Some(3));
+    assert_eq!(first("уйти"), None);
+}
+
+#[test]
+fn a_named_language_is_that_of_all_texts() {
+    let language = LanguageChoice::Named(Language::named("german").unwrap());
+    let analysis = TextAnalysis { language, ..TextAnalysis::default() };
+    let given = IndexedTexts { texts: &TEXTS, documents: &[0], analysis: &analysis };
+    assert_eq!(Bm25Index::of(&given).languages(), [(Language::named("german").unwrap(), 4)]);
+}
+
+#[test]
+fn an_index_of_several_languages_reads_back_equal() {
+    let index = mixed();
+    assert_eq!(Bm25Index::from_bytes(&index.to_bytes()).unwrap(), index);
+}
+
+#[test]
+fn the_shared_terms_of_an_entry_are_in_the_order_of_the_query() {
+    let index = Bm25Index::build(&TEXTS);
+    assert_eq!(index.shared_terms("running with the dogs, dogs and zebras", 2), ["run", "dog"]);
+    assert!(index.shared_terms("zebra", 2).is_empty());
+}
+
+#[test]
+fn other_weights_of_terms_agree_with_the_formula() {
+    let index = Bm25Index::build(&["mill", "mill mill barn"]);
+    let score = |k1, b| index.search_where("mill", 2, Saturation { k1, b }, |_| true)[0].1;
+    let idf = (1.0f64 + 0.5 / 2.5).ln();
+    // Two occurrences in a text of three words, where the mean is two.
+    let expected = idf * 2.0 / (2.0 + 0.9 * (0.6 + 0.4 * 1.5));
+    assert!((f64::from(score(0.9, 0.4)) - expected).abs() < 1e-6);
+    assert!((f64::from(score(0.0, 0.4)) - idf).abs() < 1e-6);
+}
+
+#[test]
+fn damage_is_found() {
+    let bytes = Bm25Index::build(&TEXTS).to_bytes();
+    let reason = |bytes: &[u8]| Bm25Index::from_bytes(bytes).unwrap_err().to_string();
+    assert!(reason(b"hello").contains("not a BM25 index"));
+    assert!(reason(&bytes[..10]).contains("too short"));
+    assert!(reason(&bytes[..bytes.len() - 1]).contains("checksum"));
+    let mut flipped = bytes.clone();
+    flipped[30] ^= 1;
+    assert!(reason(&flipped).contains("checksum"));
+    let mut newer = bytes;
+    newer[8] = 9;
+    assert!(reason(&newer).contains("format 9"));
+}
