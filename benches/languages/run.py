@@ -148,12 +148,13 @@ def main():
             file.write_text(experiment(language, options.corpora.resolve(), f"{folder}/store", embedders, TOP))
             questions = [json.loads(line) for line in (HERE / "questions" / f"{language}.jsonl").read_text().splitlines()]
             columns.append(f"{language} (n = {len(questions)})")
-            for settings, scores in ours(options.reverie, file):
-                table.setdefault(name(settings), []).append(scores["mean"])
-            table.setdefault("bm25s beside it", []).append(theirs(language, f"{folder}/store", questions))
+            found = {name(settings): scores["mean"] for settings, scores in ours(options.reverie, file)}
+            found["bm25s beside it"] = theirs(language, f"{folder}/store", questions)
+            for row, value in found.items():
+                table.setdefault(row, []).append(value)
             print(f"{language}: done", file=sys.stderr)
     print("| recall@5 | " + " | ".join(columns) + " |\n|---" + "|---" * len(columns) + "|")
-    for row, values in table.items():
+    for row, values in sorted(table.items()):
         print(f"| {row} | " + " | ".join(f"{value:.3f}" for value in values) + " |")
 
 

@@ -2,7 +2,7 @@
 
 use super::{
     Language, LanguageChoice, TextAnalysis, Tokens,
-    characters::{Script, folded, is_vowel_point, script, without_accents},
+    characters::{Alphabet, Script, alphabet, folded, is_vowel_point, script, without_accents},
     rules,
 };
 use regex::Regex;
@@ -34,9 +34,12 @@ pub struct Analyzer {
     /// Whether texts are taken as they are.
     unfolded: bool,
     dotless: bool,
-    words: Words,
-    /// For words in Latin letters, if the language has others.
-    latin: Option<Words>,
+    analysis: TextAnalysis,
+    language: Language,
+    /// The rules of each alphabet that was met.
+    words: [Option<Words>; Alphabet::COUNT],
+    /// The alphabet of the language.
+    alphabet: Alphabet,
 }
 
 impl Analyzer {
@@ -48,8 +51,10 @@ impl Analyzer {
             tokens: analysis.tokens,
             unfolded,
             dotless: rules::has_dotless_i(language),
-            words: Words::new(analysis, language),
-            latin: (!rules::is_latin(language)).then(|| Words::new(analysis, Language::ENGLISH)),
+            analysis: analysis.clone(),
+            language,
+            words: Default::default(),
+            alphabet: rules::alphabet_of(language),
         }
     }
 
@@ -96,10 +101,14 @@ impl Analyzer {
     }
 
     fn word(&mut self, word: &str, each: &mut impl FnMut(&str)) {
-        let words = match &mut self.latin {
-            Some(latin) if word.starts_with(|c: char| c.is_ascii()) => latin,
-            _ => &mut self.words,
+        let own = self.alphabet;
+        // Taken as it is, a text has one language.
+        let alphabet = if self.unfolded { own } else { alphabet(word) };
+        let make = || {
+            let other = rules::usual_language(alphabet).filter(|_| alphabet != own);
+            Words::new(&self.analysis, other.unwrap_or(self.language))
         };
+        let words = self.words[alphabet as usize].get_or_insert_with(make);
         let mut rest = word;
         while !self.unfolded
             && rest.len() > LONGEST_WORD
@@ -277,8 +286,10 @@ mod tests {
     }
 
     #[test]
-    fn latin_words_in_other_scripts_are_english() {
+    fn words_in_another_alphabet_are_of_its_usual_language() {
         assert_eq!(terms("russian", "пакеты packages"), ["пакет", "packag"]);
+        assert_eq!(terms("english", "пакеты packages"), ["пакет", "packag"]);
+        assert_eq!(terms("ukrainian", "пакети"), ["пакети"]);
         assert_eq!(terms("japanese", "packagesをdownload"), ["packag", "を", "download"]);
     }
 

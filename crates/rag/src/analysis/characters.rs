@@ -37,6 +37,40 @@ pub(super) fn script(c: char) -> Script {
     }
 }
 
+/// Alphabets whose words have rules of a language.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Alphabet {
+    /// Latin letters, and digits.
+    Latin,
+    /// Greek letters.
+    Greek,
+    /// Cyrillic letters.
+    Cyrillic,
+    /// Arabic letters.
+    Arabic,
+    /// The Tamil script.
+    Tamil,
+    /// All others.
+    Other,
+}
+
+impl Alphabet {
+    /// How many there are.
+    pub(super) const COUNT: usize = Self::Other as usize + 1;
+}
+
+/// The alphabet of a word, by its first character.
+pub(super) fn alphabet(word: &str) -> Alphabet {
+    match word.chars().next() {
+        Some('\0'..='\u{24f}' | '\u{1e00}'..='\u{1eff}') => Alphabet::Latin,
+        Some('\u{370}'..='\u{3ff}' | '\u{1f00}'..='\u{1fff}') => Alphabet::Greek,
+        Some('\u{400}'..='\u{52f}' | '\u{1c80}'..='\u{1c8f}') => Alphabet::Cyrillic,
+        Some('\u{600}'..='\u{6ff}' | '\u{750}'..='\u{77f}' | '\u{8a0}'..='\u{8ff}') => Alphabet::Arabic,
+        Some('\u{b80}'..='\u{bff}') => Alphabet::Tamil,
+        _ => Alphabet::Other,
+    }
+}
+
 /// A text in small letters, in the normal form NFKC, without characters that are not
 /// seen. `dotless` is for Turkish and Azerbaijani, where `I` and `İ` are other letters
 /// than elsewhere.

@@ -20,8 +20,8 @@
 //!
 //! Before that a text is brought into one form (NFKC, small letters, no invisible
 //! characters), so that the same word in another normal form, in full width or with
-//! a soft hyphen is found. Words in Latin letters within texts of another script are
-//! English.
+//! a soft hyphen is found. Words in another alphabet than that of the text's language are
+//! English, Russian, Greek, Arabic or Tamil, by their alphabet.
 //!
 //! `language = "english"` takes the text as it is, without that form: it is bit by
 //! bit what LlamaIndex's BM25 retriever takes for words, except for combining marks.

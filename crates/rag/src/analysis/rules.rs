@@ -1,6 +1,6 @@
 //! What is known of each language, and the language of each document.
 
-use super::{Language, TextAnalysis, Tokens};
+use super::{Language, TextAnalysis, Tokens, characters::Alphabet};
 use rust_stemmers::Algorithm;
 use std::collections::BTreeMap;
 use whatlang::{Lang, Script};
@@ -74,9 +74,30 @@ pub(super) fn joins_words(language: Language) -> bool {
     matches!(language.lang(), Lang::Deu | Lang::Nld | Lang::Dan | Lang::Nob | Lang::Swe | Lang::Fin)
 }
 
-/// Whether the language is written in Latin letters.
-pub(super) fn is_latin(language: Language) -> bool {
-    Script::Latin.langs().contains(&language.lang())
+/// The alphabet that a language is written in.
+pub(super) fn alphabet_of(language: Language) -> Alphabet {
+    let all = [
+        (Script::Latin, Alphabet::Latin),
+        (Script::Greek, Alphabet::Greek),
+        (Script::Cyrillic, Alphabet::Cyrillic),
+        (Script::Arabic, Alphabet::Arabic),
+        (Script::Tamil, Alphabet::Tamil),
+    ];
+    let found = all.into_iter().find(|(script, _)| script.langs().contains(&language.lang()));
+    found.map_or(Alphabet::Other, |(_, alphabet)| alphabet)
+}
+
+/// The language of words in an alphabet that is not that of their text.
+pub(super) fn usual_language(alphabet: Alphabet) -> Option<Language> {
+    let name = match alphabet {
+        Alphabet::Latin => "english",
+        Alphabet::Greek => "greek",
+        Alphabet::Cyrillic => "russian",
+        Alphabet::Arabic => "arabic",
+        Alphabet::Tamil => "tamil",
+        Alphabet::Other => return None,
+    };
+    Language::named(name)
 }
 
 /// Whether `I` without a dot is a letter of its own.
@@ -152,12 +173,21 @@ mod tests {
     }
 
     #[test]
-    fn scripts_of_languages_are_known() {
-        for name in ["german", "turkish", "vietnamese", "polish"] {
-            assert!(is_latin(named(name)), "{name}");
-        }
-        for name in ["russian", "greek", "arabic", "japanese", "korean", "thai", "hindi"] {
-            assert!(!is_latin(named(name)), "{name}");
+    fn alphabets_of_languages_are_known() {
+        for (alphabet, names) in [
+            (Alphabet::Latin, &["german", "turkish", "vietnamese", "polish"][..]),
+            (Alphabet::Cyrillic, &["russian", "ukrainian"]),
+            (Alphabet::Arabic, &["arabic", "persian", "urdu"]),
+            (Alphabet::Greek, &["greek"]),
+            (Alphabet::Tamil, &["tamil"]),
+            (Alphabet::Other, &["japanese", "korean", "thai", "hindi"]),
+        ] {
+            for name in names {
+                assert_eq!(alphabet_of(named(name)), alphabet, "{name}");
+            }
+            if let Some(usual) = usual_language(alphabet) {
+                assert_eq!(alphabet_of(usual), alphabet);
+            }
         }
     }
 
