@@ -78,8 +78,8 @@ pub use record::{
     same_name_warning,
 };
 pub use results::{
-    Answering, Difference, FunctionFailure, JudgeResult, MetricComparison, MetricResult, NotEnriched,
-    QualificationRecord, QuestionResult, Results, TrialResult, TrialUsage, Winner,
+    Answering, CutShare, Difference, FunctionFailure, JudgeResult, MetricComparison, MetricResult, NotEnriched,
+    QualificationRecord, QuestionResult, Results, TrialResult, TrialUsage, Winner, cut_share,
 };
 pub use scoring::{
     CompareError, MetricScores, RowScores, ScoreResults, ScoredAnswers, Scorer, Scoring, ScoringMetric, TableRowsError,

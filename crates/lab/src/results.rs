@@ -4,6 +4,7 @@
 mod answering;
 mod baselines;
 mod comparison;
+mod cut_share;
 mod difference;
 #[cfg(test)]
 pub(crate) mod fixture;
@@ -19,6 +20,7 @@ mod winner_tests;
 pub use answering::Answering;
 pub use comparison::MetricComparison;
 pub(crate) use comparison::{RangedMetric, ScoreTable, ScoresByMetric, StoredScore, compare_metrics};
+pub use cut_share::{CutShare, cut_share};
 pub use difference::Difference;
 pub(crate) use front::counts_money;
 pub use judges::{JudgeResult, QualificationRecord};

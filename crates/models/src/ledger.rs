@@ -38,10 +38,28 @@ pub struct ModelUsage {
     /// The time that the model took when the calls were made, summed over calls
     /// that may have overlapped.
     pub seconds: f64,
+    /// Texts that were embedded, or passages that were scored: those of one call
+    /// that are equal count once.
+    #[serde(default, skip_serializing_if = "crate::model::is_zero")]
+    pub texts: u64,
     /// Texts that were longer than the model's limit, so that it read only
-    /// their beginning.
+    /// their beginning. Of a remote embedding model this is an estimate, since its
+    /// tokenizer is not here; of a remote reranker it is not known, and 0.
     #[serde(default, skip_serializing_if = "crate::model::is_zero")]
     pub cut_texts: u64,
+    /// Tokens of these texts that the model did not read; not part of
+    /// `prompt_tokens`. 0 beside `cut_texts` in ledgers of earlier versions.
+    #[serde(default, skip_serializing_if = "crate::model::is_zero")]
+    pub cut_tokens: u64,
+    /// Texts that were longer than the model's limit, and were read to their end
+    /// in windows.
+    #[serde(default, skip_serializing_if = "crate::model::is_zero")]
+    pub windowed_texts: u64,
+    /// The limit: the most tokens of a text, or of a query and a passage, that
+    /// the model reads. The largest one if calls had several; 0 if it is not known
+    /// or there is none.
+    #[serde(default, skip_serializing_if = "crate::model::is_zero")]
+    pub max_tokens: u64,
 }
 
 impl ModelUsage {
@@ -66,7 +84,11 @@ impl AddAssign<&Self> for ModelUsage {
         self.completion_tokens = self.completion_tokens.saturating_add(other.completion_tokens);
         self.cost_usd += other.cost_usd;
         self.seconds += other.seconds;
+        self.texts = self.texts.saturating_add(other.texts);
         self.cut_texts = self.cut_texts.saturating_add(other.cut_texts);
+        self.cut_tokens = self.cut_tokens.saturating_add(other.cut_tokens);
+        self.windowed_texts = self.windowed_texts.saturating_add(other.windowed_texts);
+        self.max_tokens = self.max_tokens.max(other.max_tokens);
     }
 }
 
@@ -242,6 +264,13 @@ pub fn add(earlier: &Ledger) {
     }
 }
 
+/// Adds to the ledgers that are open here what is known beside the calls themselves, such as the number of texts.
+pub(crate) fn count(identity: &Identity, usage: &ModelUsage) {
+    let mut ledger = Ledger::default();
+    ledger.add(&ledger_id(identity), &ModelUsage { model: identity.model.clone(), ..usage.clone() });
+    add(&ledger);
+}
+
 /// Adds a call that was answered now to the ledgers that are open here. The name of the model in
 /// `usage` may be empty.
 pub(crate) fn record(identity: &Identity, usage: &ModelUsage, began: Instant) {
@@ -306,6 +335,33 @@ mod tests {
         assert_eq!(now.tokens(), 8);
         let text = serde_json::to_string(&now).unwrap();
         assert_eq!(serde_json::from_str::<Ledger>(&text).unwrap(), now);
+    }
+
+    #[tokio::test]
+    async fn texts_are_counted_beside_calls_and_take_no_time() {
+        let long = ModelUsage { texts: 3, cut_texts: 2, cut_tokens: 50, max_tokens: 256, ..ModelUsage::default() };
+        let ((), ledger) = measure(async {
+            call("a", 7);
+            count(&identity("a"), &long);
+            count(&identity("a"), &ModelUsage { texts: 1, max_tokens: 128, ..ModelUsage::default() });
+        })
+        .await;
+        let expected = ModelUsage { model: "a".to_owned(), calls: 1, prompt_tokens: 7, texts: 4, ..long };
+        assert_eq!(ledger.models().map(|(_, used)| used).collect::<Vec<_>>(), [&expected]);
+        count(&identity("a"), &expected);
+    }
+
+    #[test]
+    fn ledgers_of_earlier_versions_lack_what_is_counted_since_and_zeros_are_left_out() {
+        let used = ModelUsage { model: "a".to_owned(), calls: 1, ..ModelUsage::default() };
+        let written = serde_json::to_value(&used).unwrap();
+        let expected = ["calls", "completion_tokens", "cost_usd", "model", "prompt_tokens", "seconds"];
+        assert_eq!(written.as_object().unwrap().keys().collect::<Vec<_>>(), expected);
+        assert_eq!(serde_json::from_value::<ModelUsage>(written).unwrap(), used);
+        let mut sum = used.clone();
+        sum += &ModelUsage { texts: 9, cut_texts: 2, cut_tokens: 30, windowed_texts: 1, max_tokens: 8, ..used };
+        assert_eq!((sum.calls, sum.texts, sum.cut_texts, sum.cut_tokens), (2, 9, 2, 30));
+        assert_eq!((sum.windowed_texts, sum.max_tokens), (1, 8));
     }
 
     #[test]

@@ -39,8 +39,8 @@ pub use fetch::{
 pub use ledger::{Ledger, ModelUsage};
 pub use model::{
     Absence, Cap, Cause, ChatModel, ChatRequest, ChatResponse, EmbeddingModel, EndpointLimits, Error, ErrorReport,
-    Finish, FunctionError, Identity, InputKind, Limits, Matrix, Message, Model, ModelPlace, OnPiece, OnRestart,
-    RerankModel, Role, Usage,
+    Finish, FunctionError, Identity, InputKind, Limits, LongTexts, Matrix, Message, Model, ModelPlace, OnPiece,
+    OnRestart, RerankModel, Role, Usage,
 };
 pub use provider::EndpointAccess;
 pub use registry::{ChatConfig, EmbeddingConfig, ModelConfig, RerankConfig};

@@ -115,6 +115,7 @@ impl SpanError for Error {
             Self::QuotaExhausted { .. } => "quota_exhausted",
             Self::BudgetExhausted { .. } => "budget_exhausted",
             Self::ContextTooLong { .. } => "context_too_long",
+            Self::TextTooLong { .. } => "text_too_long",
             Self::ContentFiltered { .. } => "content_filter",
             Self::NoText { .. } => "no_text",
             Self::Malformed { .. } => "malformed",

@@ -190,6 +190,11 @@ impl From<lab::Error> for ApiError {
                 "the conversation and the passages are longer than the model reads: ask a shorter question, or send \
                  fewer earlier messages",
             ),
+            models::Error::TextTooLong { .. } => bad_request(
+                "context_length_exceeded",
+                "the question is longer than the embedding model reads, and its settings refuse longer ones: ask a \
+                 shorter question",
+            ),
             models::Error::ContentFiltered { .. } => {
                 bad_request("content_filter", "the chat model withheld its answer")
             }

@@ -1,6 +1,6 @@
 //! Chunks and the embedder's token limit. Late chunking: which embedders can do
 //! it, and what trials share. Without it: chunks that are longer than the limit
-//! are counted.
+//! are counted, refused, or read in windows.
 
 use crate::{corpus, workspace::Workspace};
 
@@ -99,11 +99,54 @@ fn chunks_that_are_longer_than_the_embedder_reads_are_counted_under_the_board() 
     let results = workspace.run(&["run", "--json"]).succeeds().json();
     for trial in results["trials"].as_array().unwrap() {
         let index = trial["usage"]["index"].as_object().unwrap();
-        let cut: u64 = index.values().filter_map(|used| used["cut_texts"].as_u64()).sum();
+        let sum = |field: &str| index.values().filter_map(|used| used[field].as_u64()).sum::<u64>();
+        let cut = sum("cut_texts");
+        assert!((sum("cut_tokens") > 0) == (cut > 0) && cut <= sum("texts"), "{index:?}");
         let labels = &trial["trial"]["labels"];
         let is_long = labels["retriever"] == "dense" && labels["chunker"].as_str().unwrap().contains("24");
         assert_eq!(cut > 0, is_long, "{labels}: {cut}");
     }
     // The note also appears when the vectors come from the store.
     assert!(workspace.run(&["run"]).succeeds().out.contains("only the beginning of"));
+}
+
+#[test]
+fn chunks_that_are_too_long_are_cut_refused_or_read_in_windows_as_the_model_is_set() {
+    let workspace = Workspace::new();
+    let space = "chunker = [{ sentence = { chunk_size = 24, chunk_overlap = 0 } }]\nembedder = [\"tiny\", \"other\"]\n\
+                 retriever = [\"dense\"]";
+    let other = serde_json::Value::String(workspace.file("tiny").display().to_string());
+    let run = |long_texts: &str| {
+        let models = format!(
+            "[models.other]\nembedding.static = {{ model = {other}, max_tokens = 4, long_texts = \"{long_texts}\" }}\n"
+        );
+        workspace.experiment(space, &format!("{models}{DATASET}"));
+        workspace.run(&["run", "--json"])
+    };
+    let trial = |results: &serde_json::Value, embedder: &str| {
+        let mut trials = results["trials"].as_array().unwrap().iter();
+        trials.find(|trial| trial["trial"]["labels"]["embedder"] == embedder).unwrap().clone()
+    };
+    let counts = |trial: &serde_json::Value| {
+        let index = trial["usage"]["index"].as_object().unwrap();
+        ["cut_texts", "cut_tokens", "windowed_texts"]
+            .map(|field| index.values().filter_map(|used| used[field].as_u64()).sum::<u64>())
+    };
+    let cut = run("cut").succeeds().json();
+    let [texts, tokens, windowed] = counts(&trial(&cut, "other"));
+    assert!(texts > 0 && tokens > texts && windowed == 0);
+    assert_eq!(counts(&trial(&cut, "tiny")), [0, 0, 0]);
+    let windows = run("windows").succeeds().json();
+    let [still_cut, lost, windowed] = counts(&trial(&windows, "other"));
+    assert_eq!((still_cut, lost, windowed), (0, 0, texts));
+    // Read to the end, the words are those of the model that reads all.
+    let metrics = |embedder: &str| trial(&windows, embedder)["metrics"].clone();
+    assert_eq!(metrics("other"), metrics("tiny"));
+    let refused = run("refuse").ends_with(3).json();
+    let failures = trial(&refused, "other")["failures"].to_string();
+    for part in ["reads 4 tokens of a text", "texts are longer: the first", "`chunk_size`", "`long_texts`"] {
+        assert!(failures.contains(part), "{part}: {failures}");
+    }
+    assert_eq!(trial(&refused, "tiny")["failures"], serde_json::json!([]), "another trial goes on");
+    assert_eq!(run("cut").succeeds().json()["executed"], 0, "the vectors are there");
 }

@@ -8,11 +8,11 @@ use super::{
 };
 use crate::{
     budget::BudgetResult,
-    results::{JudgeResult, NotEnriched, Results, TrialResult, counts_money},
+    results::{CutShare, JudgeResult, NotEnriched, Results, TrialResult, counts_money, cut_share},
     search::{SearchResult, StopKind},
 };
 use eval::{Missing, Score, dataset::Split, qualify::Qualification, statistics::Interval};
-use models::{Cap, ModelUsage, Spending, SpentTotals};
+use models::{Cap, Spending, SpentTotals};
 use std::fmt::Write;
 
 /// How much was read, asked and tried.
@@ -236,19 +236,32 @@ fn not_enriched(results: &Results) -> impl Iterator<Item = Note> {
 
 /// Notes on models that read only the beginning of some texts.
 fn cut_texts(results: &Results) -> impl Iterator<Item = Note> {
-    let text = |(used, texts): (&ModelUsage, &str)| {
-        let (model, n) = (&used.model, count(used.cut_texts as usize));
-        format!(
-            "{model} read only the beginning of {n} {texts}, which are longer than its input limit: \
-             use smaller chunks, or a model that reads more"
-        )
-    };
-    let texts = move |found: &TrialResult| {
-        let index = found.usage.index.models().map(|(_, used)| (used, "chunks"));
-        let calls = index.chain(found.usage.questions.models().map(|(_, used)| (used, "texts")));
-        calls.filter(|(used, _)| used.cut_texts > 0).map(text).collect()
+    let texts = |found: &TrialResult| {
+        let index = found.usage.index.models().map(|(_, used)| (used, "chunks", ", or set `long_texts` of the model"));
+        // A reranker reads pairs, and has no such setting.
+        let questions = found.usage.questions.models().map(|(_, used)| (used, "texts", ""));
+        let note = |(used, texts, setting)| {
+            let cut = cut_text(&cut_share(used)?, texts);
+            Some(format!("{cut}: use smaller chunks, or a model that reads more{setting}"))
+        };
+        index.chain(questions).filter_map(note).collect()
     };
     group_by_text(results, texts).map(of_trials)
+}
+
+/// What a model did not read, in words. `texts` is what its texts are, such as "chunks".
+fn cut_text(share: &CutShare, texts: &str) -> String {
+    let number = |n: u64| count(usize::try_from(n).unwrap_or(usize::MAX));
+    let (model, cut) = (&share.model, number(share.cut_texts));
+    let limit = share.max_tokens.map_or_else(|| "its limit".to_owned(), |limit| format!("{} tokens", number(limit)));
+    let of = share.texts.map_or_else(String::new, |all| format!(" of {}", number(all)));
+    let mut text = format!("{model} read only the beginning of {cut}{of} {texts}, which are longer than {limit}");
+    let _ = match share.lost.map(|lost| (100.0 * lost).round()) {
+        None => Ok(()),
+        Some(0.0) => write!(text, ", and less than 1 % of all their text was not read"),
+        Some(percent) => write!(text, ", and {percent:.0} % of all their text was not read"),
+    };
+    text
 }
 
 /// Notes on operators whose calls are unknown.

@@ -167,11 +167,14 @@ impl EmbeddingModel for ModelElsewhere {
         self.columns.store(matrix.columns, Relaxed);
         Ok((matrix, Usage::default()))
     }
-    async fn embed_tokens(&self, texts: &[String], kind: InputKind) -> Result<Vec<Matrix>, Error> {
+    async fn embed_tokens(&self, texts: &[String], kind: InputKind) -> Result<(Vec<Matrix>, Usage), Error> {
         let request = PartRequest::EmbedTokens { model: self.name.clone(), texts: texts.to_vec(), kind };
         let embedded = self.ask::<Vec<WireMatrix>>(&request).await?;
-        let matrices: Result<_, PartFailure> = embedded.iter().map(WireMatrix::matrix).collect();
-        matrices.map_err(|failure| failure.of_model(&self.name))
+        let matrices: Result<Vec<Matrix>, PartFailure> = embedded.iter().map(WireMatrix::matrix).collect();
+        let matrices = matrices.map_err(|failure| failure.of_model(&self.name))?;
+        // There are as many rows as tokens.
+        let prompt_tokens = matrices.iter().map(|matrix| matrix.rows() as u64).sum();
+        Ok((matrices, Usage { prompt_tokens, ..Usage::default() }))
     }
 }
 

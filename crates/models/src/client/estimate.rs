@@ -3,7 +3,7 @@
 //! tokenizers are not available here.
 
 use super::amount::BudgetAmount;
-use crate::{ChatModel, ChatRequest, EmbeddingModel, RerankModel, estimated_tokens};
+use crate::{ChatModel, ChatRequest, EmbeddingModel, ModelUsage, RerankModel, estimated_tokens};
 
 /// The assumed length of an answer without a limit.
 const DEFAULT_OUTPUT_TOKENS: u64 = 4096;
@@ -28,6 +28,25 @@ pub(super) fn embedding(model: &dyn EmbeddingModel, texts: &[String]) -> BudgetA
     // Models add a mark before and after each text.
     let tokens = texts.iter().map(|text| estimated_tokens(text).saturating_add(2).min(most) as u64).sum();
     BudgetAmount::cost(tokens as f64 * model.price() / 1e6, tokens)
+}
+
+/// How many texts a model was sent, and its limit. `is_remote` says that the model's tokenizer is not here, so that
+/// the texts that are longer have to be estimated; a model of this process counts them itself.
+pub(super) fn texts(model: &dyn EmbeddingModel, texts: &[String], is_remote: bool) -> ModelUsage {
+    let limit = model.max_tokens();
+    let mut counts = ModelUsage { texts: texts.len() as u64, max_tokens: stated(limit), ..ModelUsage::default() };
+    if is_remote {
+        for lost in texts.iter().map(|text| estimated_tokens(text).saturating_sub(limit)).filter(|lost| *lost > 0) {
+            counts.cut_texts += 1;
+            counts.cut_tokens += lost as u64;
+        }
+    }
+    counts
+}
+
+/// A limit of tokens as ledgers have it: 0 if there is none.
+pub(super) fn stated(limit: usize) -> u64 {
+    if limit == usize::MAX { 0 } else { limit as u64 }
 }
 
 pub(super) fn rerank(model: &dyn RerankModel, query: &str, passages: &[String]) -> BudgetAmount {

@@ -8,9 +8,7 @@ use super::{
     estimate,
     reply::{AnswerPart, CallAnswer, StoredAnswer, from_text, to_text, unreadable},
 };
-use crate::{
-    EmbeddingModel, Error, Identity, InputKind, Matrix, ModelUsage, RerankModel, Usage, estimated_tokens, ledger,
-};
+use crate::{EmbeddingModel, Error, Identity, InputKind, Matrix, ModelUsage, RerankModel, estimated_tokens, ledger};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use futures::stream::{FuturesUnordered, StreamExt};
 use serde::{Deserialize, Serialize};
@@ -64,7 +62,8 @@ impl Embedder {
         self.model.dimensions()
     }
 
-    /// Tokens beyond this are cut.
+    /// The most tokens of a text that the model reads; `usize::MAX` if it reads
+    /// longer texts in windows.
     pub fn max_tokens(&self) -> usize {
         self.model.max_tokens()
     }
@@ -87,6 +86,15 @@ impl Embedder {
     /// If the tokenizer fails on a text.
     pub async fn count_tokens(&self, texts: &[String], kind: InputKind) -> Result<Option<Vec<usize>>, Error> {
         self.model.count_tokens(texts, kind).await
+    }
+
+    /// Checks texts before the first is embedded: if the model's settings refuse
+    /// texts that are longer than it reads, all are counted.
+    ///
+    /// # Errors
+    /// [`Error::TextTooLong`], or if the tokenizer fails on a text.
+    pub async fn check_lengths(&self, texts: &[String], kind: InputKind) -> Result<(), Error> {
+        self.model.check_lengths(texts, kind).await
     }
 
     /// One row per text, in order, each of length 1. Equal texts are embedded
@@ -117,9 +125,19 @@ impl Embedder {
     async fn embed_different(&self, texts: &[String], kind: InputKind) -> Result<Matrix, Error> {
         // A single text needs no lookup of its own: its key is that of a call with this text alone, so `embed_all`
         // finds it in the journal. Vectors of an in-process model are not in the journal.
-        match self.caller.is_remote() && self.caller.client.inner.journal.is_some() && texts.len() > 1 {
+        let matrix = match self.caller.is_remote() && self.caller.client.inner.journal.is_some() && texts.len() > 1 {
             true => self.embed_missing(texts, kind).await,
             false => self.embed_all(texts, kind).await,
+        }?;
+        self.count(texts);
+        Ok(matrix)
+    }
+
+    /// Adds to the open ledgers how many texts were embedded, whether the model or the journal gave the vectors.
+    fn count(&self, texts: &[String]) {
+        if !texts.is_empty() {
+            let counts = estimate::texts(self.model.as_ref(), texts, self.caller.is_remote());
+            ledger::count(self.identity(), &counts);
         }
     }
 
@@ -212,13 +230,12 @@ impl Embedder {
         let estimate = || estimate::embedding(self.model.as_ref(), texts);
         let make = || async {
             let started = Instant::now();
-            let matrices = self.model.embed_tokens(texts, kind).await?;
-            // There are as many rows as tokens.
-            let prompt_tokens = matrices.iter().map(|matrix| matrix.rows() as u64).sum();
-            let usage = Usage { prompt_tokens, ..Usage::default() };
+            let (matrices, usage) = self.model.embed_tokens(texts, kind).await?;
             Ok((CallAnswer::new(usage, started), matrices))
         };
-        self.caller.direct(estimate, make).await
+        let matrices = self.caller.direct(estimate, make).await?;
+        self.count(texts);
+        Ok(matrices)
     }
 
     /// How many tokens of a text the model reads together, if it can embed
@@ -363,6 +380,13 @@ impl Reranker {
         if passages.is_empty() {
             return Ok(Vec::new());
         }
+        let scores = self.score(query, passages).await?;
+        let (texts, max_tokens) = (passages.len() as u64, self.model.max_tokens().map_or(0, estimate::stated));
+        ledger::count(self.identity(), &ModelUsage { texts, max_tokens, ..ModelUsage::default() });
+        Ok(scores)
+    }
+
+    async fn score(&self, query: &str, passages: &[String]) -> Result<Vec<f32>, Error> {
         if !self.caller.is_remote() {
             let estimate = || estimate::rerank(self.model.as_ref(), query, passages);
             return self.caller.direct(estimate, || rerank(self.model.as_ref(), query, passages)).await;

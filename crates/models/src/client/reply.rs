@@ -41,6 +41,9 @@ impl CallAnswer {
             cost_usd: self.cost_usd,
             seconds: self.seconds,
             cut_texts: self.usage.cut_texts,
+            cut_tokens: self.usage.cut_tokens,
+            windowed_texts: self.usage.windowed_texts,
+            ..ModelUsage::default()
         }
     }
 }

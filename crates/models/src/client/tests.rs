@@ -318,6 +318,29 @@ async fn remote_scores_are_kept() {
     assert_eq!(reranker.rerank("q", &[]).await.expect("none").len(), 0);
 }
 
+#[tokio::test]
+async fn texts_and_passages_are_counted_in_the_ledger_with_the_limit_of_the_model() {
+    let toy = Arc::new(Toy::new("onnx"));
+    let client = client(None);
+    let ((), ledger) = crate::ledger::measure(async {
+        client.embedder(toy.clone()).embed(&texts(3), InputKind::Query).await.expect("vectors");
+    })
+    .await;
+    let (_, used) = ledger.models().next().expect("an entry");
+    assert_eq!((used.texts, used.max_tokens, used.cut_texts), (3, 100, 0));
+    let ((), ledger) = crate::ledger::measure(async {
+        client.reranker(toy.clone()).rerank("q", &texts(2)).await.expect("scores");
+        client.reranker(toy.clone()).rerank("q", &[]).await.expect("none");
+    })
+    .await;
+    let (_, used) = ledger.models().next().expect("an entry");
+    assert_eq!(
+        (used.calls, used.texts, used.max_tokens),
+        (1, 2, 0),
+        "the toy does not say how much it reads of a pair"
+    );
+}
+
 /// A lessor whose authority over budgets is away for a while.
 struct Away {
     until: Instant,

@@ -5,7 +5,7 @@ use super::{
     reply::{CallAnswer, to_text},
     *,
 };
-use crate::{InputKind, Matrix, Model, Usage};
+use crate::{InputKind, Matrix, Model, Usage, ledger};
 use async_trait::async_trait;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use std::collections::BTreeMap;
@@ -116,6 +116,28 @@ async fn two_hundred_texts_in_other_groups_are_not_sent_again() {
     let paid_tokens = 7 * (200 + 3 + 2) + calls + 2;
     assert_eq!((kept.entries, kept.prompt_tokens), (205, paid_tokens));
     assert!((kept.cost_usd - paid_tokens as f64 * 3.0 / 1e6).abs() < 1e-12, "{}", kept.cost_usd);
+}
+
+#[tokio::test]
+async fn long_texts_count_the_same_whether_the_endpoint_or_the_journal_gave_their_vectors() {
+    let (_folder, journal) = journal();
+    let model = Counting::new(2);
+    // The model reads 100 tokens; a token is estimated for four Latin characters.
+    let all = ["short".to_owned(), "x".repeat(400), "x".repeat(401), "x".repeat(440), "x".repeat(440)];
+    for sent in [4, 4, 4] {
+        let embedder = Client::new(Some(journal.clone())).embedder(model.clone());
+        let (made, ledger) = ledger::measure(embedder.embed(&all, InputKind::Document)).await;
+        assert_eq!((made.expect("vectors").rows(), model.n_sent()), (5, sent), "equal texts are sent once");
+        let (_, used) = ledger.models().next().expect("an entry");
+        assert_eq!((used.texts, used.cut_texts, used.cut_tokens, used.max_tokens), (4, 2, 1 + 10, 100));
+        let (one, ledger) = ledger::measure(embedder.embed(&all[3..4], InputKind::Document)).await;
+        assert_eq!(one.expect("a vector").rows(), 1);
+        let (_, used) = ledger.models().next().expect("an entry");
+        assert_eq!((used.texts, used.cut_texts, used.cut_tokens), (1, 1, 10));
+    }
+    let embedder = Client::new(None).embedder(model);
+    let (none, ledger) = ledger::measure(embedder.embed(&[], InputKind::Query)).await;
+    assert!(none.expect("no vectors").data.is_empty() && ledger.is_empty());
 }
 
 #[tokio::test]

@@ -8,10 +8,10 @@
 
 use super::onnx::{
     BatchOutput, LongText, ModelHead, OnnxModel, OnnxSettings, Quantization, RunnableModel, ShapeError, TextTokenizer,
-    TokenBatch, TokenRange, TokenSequence, ready,
+    TextWindow, TokenBatch, TokenRange, TokenSequence, TokenizedTexts, ready,
 };
 use crate::{
-    EmbeddingModel, Error, Identity, InputKind, Matrix, Model, ModelKind, Usage,
+    EmbeddingModel, Error, Identity, InputKind, LongTexts, Matrix, Model, ModelKind, Usage,
     provider::{ModelContext, ModelSettings},
 };
 use async_trait::async_trait;
@@ -29,10 +29,15 @@ pub struct Config {
     /// A name of the catalogue, a file, a folder, or `hf:owner/repository`.
     /// Default `all-minilm-l6-v2`.
     pub model: String,
-    /// Tokens of a text beyond this are cut. Default: what the model was
-    /// published with.
+    /// Tokens that the model reads at a time, special tokens and prefix included.
+    /// Default: what the model was published with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<usize>,
+    /// What happens with a text that is longer: `cut` (its end is not read, which
+    /// is counted), `refuse` (an error), or `windows` (it is read in windows whose
+    /// vectors are joined). Default `cut`.
+    #[serde(skip_serializing_if = "LongTexts::is_cut")]
+    pub long_texts: LongTexts,
     /// How token vectors become one. Default: what the model's files say,
     /// else the mean.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,6 +61,7 @@ impl Default for Config {
         Self {
             model: "all-minilm-l6-v2".to_owned(),
             max_tokens: None,
+            long_texts: LongTexts::default(),
             pooling: None,
             quantization: None,
             query_prefix: String::new(),
@@ -98,7 +104,8 @@ impl Config {
         let prefixes = [("query_prefix", &self.query_prefix), ("document_prefix", &self.document_prefix)];
         let prefixes = prefixes.into_iter().filter(|(_, prefix)| !prefix.is_empty());
         let pooling = ("pooling", json!(self.pooling_of(located)));
-        located.identity([pooling].into_iter().chain(prefixes.map(|(name, prefix)| (name, json!(prefix)))))
+        let own = [pooling].into_iter().chain(prefixes.map(|(name, prefix)| (name, json!(prefix))));
+        located.identity(own).with_long_texts(self.long_texts)
     }
 
     fn open(&self, cx: &ModelContext) -> Result<OnnxEmbedder, Error> {
@@ -109,6 +116,7 @@ impl Config {
         Ok(OnnxEmbedder {
             pooling: self.pooling_of(&located),
             max_tokens: located.max_tokens,
+            long_texts: self.long_texts,
             dimensions: located.dimensions().or(model.pool.columns()).unwrap_or(0),
             query_prefix: self.query_prefix.clone(),
             document_prefix: self.document_prefix.clone(),
@@ -137,35 +145,57 @@ impl ModelSettings for Config {
 struct OnnxEmbedder {
     model: OnnxModel,
     pooling: Pooling,
+    /// Tokens that it reads at a time.
     max_tokens: usize,
+    long_texts: LongTexts,
     dimensions: usize,
     query_prefix: String,
     document_prefix: String,
 }
 
 impl OnnxEmbedder {
-    /// Puts the model's prefix for this kind before each text.
-    fn prefixed(&self, texts: &[String], kind: InputKind) -> Vec<String> {
-        let prefix = match kind {
+    /// What stands before each text of this kind.
+    fn prefix(&self, kind: InputKind) -> &str {
+        match kind {
             InputKind::Query => &self.query_prefix,
             InputKind::Document => &self.document_prefix,
-        };
-        texts.iter().map(|text| format!("{prefix}{text}")).collect()
+        }
     }
 
-    /// Tokenises on all cores, a part of the texts on each.
-    async fn tokenized(&self, texts: &[String], kind: InputKind) -> Result<Vec<TokenSequence>, Error> {
-        let n_sessions = self.model.pool.n_sessions;
+    /// Tokenises on all cores, a part of the texts on each. Fails if a text is too long and is to be refused.
+    async fn tokenized(&self, texts: &[String], kind: InputKind) -> Result<TokenizedTexts, Error> {
+        let (n_sessions, prefix) = (self.model.pool.n_sessions, self.prefix(kind));
+        let (long_texts, max_tokens) = (self.long_texts, self.max_tokens);
         let tokenize = |texts: Vec<String>| {
+            let prefix = prefix.to_owned();
             self.model.tokenize(move |tokenizer| {
-                texts.iter().map(|text| tokenizer.encode(text.as_str())).collect::<Result<Vec<_>, _>>()
+                let windows = |text: &String| windows(tokenizer, &prefix, text, long_texts, max_tokens);
+                texts.iter().map(windows).collect::<Result<Vec<_>, _>>()
             })
         };
         let parts = texts.chunks(texts.len().div_ceil(n_sessions).max(16));
-        let parts: Vec<Vec<String>> = parts.map(|part| self.prefixed(part, kind)).collect();
-        let tokens: Vec<Vec<TokenSequence>> =
+        let parts: Vec<Vec<String>> = parts.map(<[String]>::to_vec).collect();
+        let tokens: Vec<Vec<Vec<TextWindow>>> =
             stream::iter(parts).map(tokenize).buffered(n_sessions).try_collect().await?;
-        Ok(tokens.into_iter().flatten().collect())
+        let tokens: TokenizedTexts = tokens.into_iter().flatten().collect();
+        if long_texts == LongTexts::Refuse {
+            tokens.refuse_cut(&self.model.identity.model, max_tokens, texts)?;
+        }
+        Ok(tokens)
+    }
+}
+
+/// The windows in which a text is read with its prefix; one unless it is too long and is to be read in windows.
+fn windows(
+    tokenizer: &TextTokenizer,
+    prefix: &str,
+    text: &str,
+    long_texts: LongTexts,
+    max_tokens: usize,
+) -> Result<Vec<TextWindow>, tokenizers::Error> {
+    match long_texts {
+        LongTexts::Cut | LongTexts::Refuse => Ok(vec![tokenizer.encode(format!("{prefix}{text}").as_str())?.into()]),
+        LongTexts::Windows => Ok(LongText::read(tokenizer, prefix, text)?.in_windows(max_tokens)?),
     }
 }
 
@@ -186,41 +216,51 @@ impl EmbeddingModel for OnnxEmbedder {
     }
 
     fn max_tokens(&self) -> usize {
-        self.max_tokens
+        match self.long_texts {
+            LongTexts::Cut | LongTexts::Refuse => self.max_tokens,
+            LongTexts::Windows => usize::MAX,
+        }
     }
 
     async fn count_tokens(&self, texts: &[String], kind: InputKind) -> Result<Option<Vec<usize>>, Error> {
-        let texts = self.prefixed(texts, kind);
+        let prefix = self.prefix(kind);
+        let texts: Vec<String> = texts.iter().map(|text| format!("{prefix}{text}")).collect();
         let count = move |tokenizer: &TextTokenizer| {
             texts.iter().map(|text| tokenizer.encode_whole(text).map(|encoding| encoding.len())).collect()
         };
         self.model.tokenize::<_, tokenizers::Error>(count).await.map(Some)
     }
 
+    async fn check_lengths(&self, texts: &[String], kind: InputKind) -> Result<(), Error> {
+        match self.long_texts {
+            LongTexts::Refuse => self.tokenized(texts, kind).await.map(|_| ()),
+            LongTexts::Cut | LongTexts::Windows => Ok(()),
+        }
+    }
+
     async fn embed(&self, texts: &[String], kind: InputKind) -> Result<(Matrix, Usage), Error> {
         let tokens = self.tokenized(texts, kind).await?;
-        let pooling = self.pooling;
-        let pooled = self.model.run(&tokens, move |batch, output| pooled(batch, output, pooling)).await?;
+        let (pooling, sequences) = (self.pooling, &tokens.sequences);
+        let pooled = self.model.run(sequences, move |batch, output| pooled(batch, output, pooling)).await?;
         let columns = pooled.first().map_or(self.dimensions, |(_, rows)| rows.columns);
-        let mut matrix = Matrix { columns, data: vec![0.0; columns * texts.len()] };
+        let mut matrix = Matrix { columns, data: vec![0.0; columns * sequences.len()] };
         for (places, rows) in &pooled {
             for (place, row) in places.iter().zip(rows.iter()) {
                 matrix.data[place * columns..][..columns].copy_from_slice(row);
             }
         }
-        matrix.normalize();
-        Ok((matrix, TokenSequence::usage(&tokens)))
+        Ok((tokens.text_vectors(matrix), tokens.usage()))
     }
 
-    async fn embed_tokens(&self, texts: &[String], kind: InputKind) -> Result<Vec<Matrix>, Error> {
+    async fn embed_tokens(&self, texts: &[String], kind: InputKind) -> Result<(Vec<Matrix>, Usage), Error> {
         let tokens = self.tokenized(texts, kind).await?;
-        let found = self.model.run(&tokens, token_rows).await?;
-        let mut matrices = vec![Matrix { columns: self.dimensions, data: Vec::new() }; texts.len()];
+        let found = self.model.run(&tokens.sequences, token_rows).await?;
+        let mut matrices = vec![Matrix { columns: self.dimensions, data: Vec::new() }; tokens.sequences.len()];
         for (place, mut matrix) in found.into_iter().flatten() {
             matrix.normalize();
             matrices[place] = matrix;
         }
-        Ok(matrices)
+        Ok((tokens.token_vectors(matrices), tokens.usage()))
     }
 
     fn window(&self) -> Result<usize, Error> {

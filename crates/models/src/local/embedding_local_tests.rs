@@ -68,7 +68,8 @@ async fn token_vectors_are_one_row_per_token() {
     let config = Config { model: folder.path().display().to_string(), quantization, ..Config::default() };
     let model = config.build(&cx).expect("a model");
     let texts = texts();
-    let matrices = model.embed_tokens(&texts, InputKind::Document).await.expect("vectors");
+    let (matrices, usage) = model.embed_tokens(&texts, InputKind::Document).await.expect("vectors");
+    assert_eq!((usage.prompt_tokens, usage.cut_texts), (4 + 6 + 2 + 3 + 12 + 4, 0));
     let rows: Vec<usize> = matrices.iter().map(Matrix::rows).collect();
     assert_eq!(rows, [4, 6, 2, 3, 12, 4]);
     let cls = Config { pooling: Some(Pooling::Cls), ..config }.build(&cx).expect("a model");
@@ -93,13 +94,87 @@ async fn long_texts_are_cut_and_prefixes_count() {
     let model = config.build(&cx).expect("a model");
     let long = vec!["oil ".repeat(100), "oil ".repeat(6)];
     let (matrix, usage) = model.embed(&long, InputKind::Document).await.expect("vectors");
-    assert_eq!((usage.prompt_tokens, usage.cut_texts), (16, 1), "the second text fits");
+    assert_eq!((usage.prompt_tokens, usage.cut_texts, usage.cut_tokens), (16, 1, 94), "the second text fits");
     assert_eq!(matrix.row(0), matrix.row(1));
+    let (tokens, usage) = model.embed_tokens(&long, InputKind::Query).await.expect("vectors");
+    assert_eq!(tokens.iter().map(Matrix::rows).collect::<Vec<_>>(), [8, 8]);
+    assert_eq!((usage.cut_texts, usage.cut_tokens), (2, 95 + 1), "a prefix is one word more");
     let (query, _) = model.embed(&["to change".to_owned()], InputKind::Query).await.expect("vectors");
     let (document, _) = model.embed(&["how to change".to_owned()], InputKind::Document).await.expect("vectors");
     assert_eq!(query, document);
     let beyond = Config { max_tokens: Some(41), ..config };
     assert!(matches!(beyond.identity(&cx), Err(Error::Config(_))), "the model has 40 positions");
+}
+
+#[tokio::test]
+async fn a_long_text_in_windows_is_the_mean_of_its_windows_by_their_tokens() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(cx) = context(&folder.path().join("models")) else { return };
+    write_small_bert(folder.path(), 0);
+    let cut = Config {
+        model: folder.path().display().to_string(),
+        max_tokens: Some(19),
+        quantization: Some(Quantization::None),
+        document_prefix: "bake ".to_owned(),
+        ..Config::default()
+    };
+    let windows = Config { long_texts: LongTexts::Windows, ..cut.clone() }.build(&cx).expect("a model");
+    let cut = cut.build(&cx).expect("a model");
+    let known = ["how", "to", "change", "engine", "oil", "cake"];
+    let words: Vec<&str> = (0..40).map(|i| known[(i * i + i / 5) % known.len()]).collect();
+    // Two special tokens and the prefix leave 16, of which two windows share two.
+    let long = words.join(" ");
+    let parts = [&words[..16], &words[14..30], &words[24..]].map(|part| part.join(" "));
+    let texts = [long.clone(), "how to bake cake".to_owned(), String::new()];
+    let (found, usage) = windows.embed(&texts, InputKind::Document).await.expect("vectors");
+    assert_eq!((usage.prompt_tokens, usage.cut_texts, usage.windowed_texts), (3 * 19 + 7 + 3, 0, 1));
+    let (each, _) = cut.embed(&parts, InputKind::Document).await.expect("vectors");
+    // Windows meet in the middle of what they share: at 15, and at 27.
+    let mut expected = Matrix { columns: 16, data: vec![0.0; 16] };
+    for (row, weight) in each.iter().zip([15.0, 12.0, 13.0]) {
+        expected.data.iter_mut().zip(row).for_each(|(sum, value)| *sum += weight * value);
+    }
+    expected.normalize();
+    assert_near(Some(&found.row(0).to_vec()), &expected.data);
+    let (fitting, _) = cut.embed(&texts[1..], InputKind::Document).await.expect("vectors");
+    for i in [0, 1] {
+        assert_near(Some(&found.row(i + 1).to_vec()), fitting.row(i));
+    }
+    let (tokens, usage) = windows.embed_tokens(&texts, InputKind::Document).await.expect("vectors");
+    assert_eq!(tokens.iter().map(Matrix::rows).collect::<Vec<_>>(), [40 + 3, 7, 3]);
+    assert_eq!(usage.windowed_texts, 1);
+    // A query has no prefix here, so its windows are longer.
+    let (_, usage) = windows.embed(&[long], InputKind::Query).await.expect("vectors");
+    assert_eq!((usage.prompt_tokens, usage.windowed_texts), (3 * 19, 1));
+    assert_eq!((windows.max_tokens(), windows.window().expect("a window")), (usize::MAX, 19));
+}
+
+#[tokio::test]
+async fn a_long_text_is_refused_before_anything_is_embedded() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(cx) = context(&folder.path().join("models")) else { return };
+    write_small_bert(folder.path(), 0);
+    let long_texts = LongTexts::Refuse;
+    let config =
+        Config { model: folder.path().display().to_string(), max_tokens: Some(8), long_texts, ..Config::default() };
+    let model = config.build(&cx).expect("a model");
+    let texts = ["oil ".repeat(6), "cake ".repeat(7), "oil ".repeat(500)];
+    for kind in [InputKind::Document, InputKind::Query] {
+        for refused in [
+            model.embed(&texts, kind).await.map(|_| ()),
+            model.embed_tokens(&texts, kind).await.map(|_| ()),
+            model.check_lengths(&texts, kind).await,
+        ] {
+            let error = refused.expect_err("two are too long");
+            assert!(matches!(&error, Error::TextTooLong { text, tokens: 9, limit: 8, longer: 2, of: 3, .. }
+                if text.starts_with("cake cake")));
+        }
+        model.check_lengths(&texts[..1], kind).await.expect("it fits");
+        let (_, usage) = model.embed(&texts[..1], kind).await.expect("it fits");
+        assert_eq!((usage.cut_texts, usage.windowed_texts), (0, 0));
+    }
+    // Parts of a document are read in windows of their own, so a long document is not refused.
+    model.embed_parts(&texts[2], &[0..3], 2).await.expect("vectors");
 }
 
 /// A small model that reads so many tokens at a time, and its folder.
@@ -121,7 +196,16 @@ fn model(max_tokens: usize, prefix: &str, pooling: Pooling) -> Option<(OnnxEmbed
 /// The vectors of a text's tokens as the model gives them, special ones included.
 async fn as_given(model: &OnnxEmbedder, text: &str) -> Matrix {
     let tokens = model.tokenized(&[text.to_owned()], InputKind::Document).await.expect("tokens");
-    model.model.run(&tokens, token_rows).await.expect("vectors").pop().expect("a batch").pop().expect("a text").1
+    model
+        .model
+        .run(&tokens.sequences, token_rows)
+        .await
+        .expect("vectors")
+        .pop()
+        .expect("a batch")
+        .pop()
+        .expect("a text")
+        .1
 }
 
 /// The mean of these rows, of length 1.
@@ -211,10 +295,13 @@ fn identity_needs_no_library_and_names_what_changes_vectors() {
     let config = Config { model: folder.path().display().to_string(), ..Config::default() };
     let identity = config.identity(&cx).expect("an identity");
     assert_eq!(identity.parameters["pooling"], "mean");
+    assert!(identity.parameters.get("long_texts").is_none(), "keys are as they were before there was the setting");
     assert!(identity.parameters["quantization"].as_str().is_some_and(|name| name.starts_with("int8")));
     for changed in [
         Config { pooling: Some(Pooling::Cls), ..config.clone() },
         Config { max_tokens: Some(20), ..config.clone() },
+        Config { long_texts: LongTexts::Refuse, ..config.clone() },
+        Config { long_texts: LongTexts::Windows, ..config.clone() },
         Config { document_prefix: "passage: ".to_owned(), ..config.clone() },
         Config { quantization: Some(Quantization::None), ..config.clone() },
     ] {

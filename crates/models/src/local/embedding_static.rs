@@ -7,7 +7,9 @@ use super::{
     onnx::{Tensor, WeightFile, WeightsError},
 };
 use crate::{
-    Absence, CpuBudget, EmbeddingModel, Error, Identity, InputKind, Matrix, Model, ModelFiles, ModelKind, Usage,
+    Absence, CpuBudget, EmbeddingModel, Error, Identity, InputKind, LongTexts, Matrix, Model, ModelFiles, ModelKind,
+    Usage,
+    model::refuse_long_texts,
     provider::{ModelContext, ModelSettings},
 };
 use async_trait::async_trait;
@@ -27,9 +29,14 @@ pub struct Config {
     /// A folder with `model.safetensors` and `tokenizer.json`, or
     /// `hf:owner/repository`.
     pub model: String,
-    /// Tokens of a text beyond this are cut. Default: 512.
+    /// Tokens of a text that count as its normal length. Default: 512.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<usize>,
+    /// What happens with a text that is longer: `cut` (its end is not read, which
+    /// is counted), `refuse` (an error), or `windows` (it is read to its end: the
+    /// mean of windows of words is that of all words). Default `cut`.
+    #[serde(skip_serializing_if = "LongTexts::is_cut")]
+    pub long_texts: LongTexts,
 }
 
 impl Config {
@@ -59,6 +66,7 @@ impl Config {
             revision: files.sha256.clone(),
             parameters: serde_json::json!({ "max_tokens": self.limit() }),
         }
+        .with_long_texts(self.long_texts)
     }
 }
 
@@ -80,7 +88,8 @@ impl ModelSettings for Config {
         // A word that is not in the vocabulary is left out of the mean.
         let unknown = serde_json::to_value(tokenizer.get_model()).unwrap_or_default();
         let unknown = unknown["unk_token"].as_str().and_then(|token| tokenizer.token_to_id(token));
-        let reader = TextReader { name: self.model.clone(), max_tokens: self.limit(), table, tokenizer, unknown };
+        let (name, max_tokens, long_texts) = (self.model.clone(), self.limit(), self.long_texts);
+        let reader = TextReader { name, max_tokens, long_texts, table, tokenizer, unknown };
         Ok(Arc::new(StaticEmbedder {
             identity: Self::versioned(self.identity_of(&files)),
             cpu: cx.cpu.clone(),
@@ -147,6 +156,7 @@ struct StaticEmbedder {
 struct TextReader {
     name: String,
     max_tokens: usize,
+    long_texts: LongTexts,
     table: VectorTable,
     tokenizer: Tokenizer,
     unknown: Option<u32>,
@@ -157,8 +167,9 @@ impl TextReader {
         let columns = self.table.columns;
         let mut matrix = Matrix { columns, data: vec![0.0; columns * texts.len()] };
         let mut usage = Usage::default();
+        self.check_lengths(texts)?;
         for (text, sum) in texts.iter().zip(matrix.data.chunks_exact_mut(columns.max(1))) {
-            let ids = self.ids(text)?;
+            let ids = self.ids(text, &mut usage)?;
             usage.prompt_tokens += ids.len() as u64;
             // Only the direction counts, so the sum is as good as the mean.
             ids.into_iter().filter(|id| Some(*id) != self.unknown).for_each(|id| self.table.add(id, sum));
@@ -168,18 +179,33 @@ impl TextReader {
     }
 
     /// The rows of each text's known tokens.
-    fn embed_tokens(&self, texts: &[String]) -> Result<Vec<Matrix>, Error> {
+    fn embed_tokens(&self, texts: &[String]) -> Result<(Vec<Matrix>, Usage), Error> {
         let columns = self.table.columns;
+        let mut usage = Usage::default();
+        self.check_lengths(texts)?;
         let rows = |text: &String| {
-            let mut ids = self.ids(text)?;
+            let mut ids = self.ids(text, &mut usage)?;
             ids.retain(|id| Some(*id) != self.unknown);
+            usage.prompt_tokens += ids.len() as u64;
             let mut matrix = Matrix { columns, data: vec![0.0; columns * ids.len()] };
             let rows = matrix.data.chunks_exact_mut(columns.max(1));
             ids.into_iter().zip(rows).for_each(|(id, row)| self.table.add(id, row));
             matrix.normalize();
             Ok(matrix)
         };
-        texts.iter().map(rows).collect()
+        let matrices = texts.iter().map(rows).collect::<Result<Vec<_>, Error>>()?;
+        Ok((matrices, usage))
+    }
+
+    /// Fails if a text is too long and is to be refused.
+    fn check_lengths(&self, texts: &[String]) -> Result<(), Error> {
+        match self.long_texts {
+            LongTexts::Refuse => {
+                let counts = self.count_tokens(texts)?;
+                refuse_long_texts(&self.name, self.max_tokens, false, texts, counts.into_iter())
+            }
+            LongTexts::Cut | LongTexts::Windows => Ok(()),
+        }
     }
 
     /// How many tokens each text has, also beyond the limit.
@@ -188,9 +214,20 @@ impl TextReader {
         texts.iter().map(count).collect::<Result<Vec<_>, _>>().map_err(|error| Error::runtime(&self.name, error))
     }
 
-    fn ids(&self, text: &str) -> Result<Vec<u32>, Error> {
+    /// The tokens of a text that count; adds to the usage what becomes of a long one.
+    fn ids(&self, text: &str, usage: &mut Usage) -> Result<Vec<u32>, Error> {
         let encoding = self.tokenizer.encode_fast(text, false).map_err(|error| Error::runtime(&self.name, error))?;
-        Ok(encoding.get_ids()[..encoding.len().min(self.max_tokens)].to_vec())
+        let ids = encoding.get_ids();
+        if ids.len() <= self.max_tokens {
+            return Ok(ids.to_vec());
+        }
+        if self.long_texts == LongTexts::Windows {
+            usage.windowed_texts += 1;
+            return Ok(ids.to_vec());
+        }
+        usage.cut_texts += 1;
+        usage.cut_tokens += (ids.len() - self.max_tokens) as u64;
+        Ok(ids[..self.max_tokens].to_vec())
     }
 }
 
@@ -223,7 +260,14 @@ impl EmbeddingModel for StaticEmbedder {
     }
 
     fn max_tokens(&self) -> usize {
-        self.reader.max_tokens
+        match self.reader.long_texts {
+            LongTexts::Cut | LongTexts::Refuse => self.reader.max_tokens,
+            LongTexts::Windows => usize::MAX,
+        }
+    }
+
+    async fn check_lengths(&self, texts: &[String], _kind: InputKind) -> Result<(), Error> {
+        self.read(texts, TextReader::check_lengths).await
     }
 
     async fn count_tokens(&self, texts: &[String], _kind: InputKind) -> Result<Option<Vec<usize>>, Error> {
@@ -234,7 +278,7 @@ impl EmbeddingModel for StaticEmbedder {
         self.read(texts, TextReader::embed).await
     }
 
-    async fn embed_tokens(&self, texts: &[String], _kind: InputKind) -> Result<Vec<Matrix>, Error> {
+    async fn embed_tokens(&self, texts: &[String], _kind: InputKind) -> Result<(Vec<Matrix>, Usage), Error> {
         self.read(texts, TextReader::embed_tokens).await
     }
 
@@ -263,7 +307,7 @@ mod tests {
     async fn shared_words_bring_texts_closer() {
         let folder = tempfile::tempdir().expect("a folder");
         write_tiny_model(folder.path(), &["engine", "oil", "change", "cake", "sugar"]).expect("written");
-        let config = Config { model: folder.path().display().to_string(), max_tokens: None };
+        let config = Config { model: folder.path().display().to_string(), ..Config::default() };
         let cx = context(folder.path());
         let model = config.build(&cx).expect("a model");
         assert_eq!(model.identity(), &config.identity(&cx).expect("an identity"));
@@ -281,21 +325,59 @@ mod tests {
     async fn token_vectors_are_those_of_the_known_words() {
         let folder = tempfile::tempdir().expect("a folder");
         write_tiny_model(folder.path(), &["engine", "oil"]).expect("written");
-        let config = Config { model: folder.path().display().to_string(), max_tokens: Some(3) };
+        let config = Config { model: folder.path().display().to_string(), max_tokens: Some(3), ..Config::default() };
         let model = config.build(&context(folder.path())).expect("a model");
         let texts = ["oil for the engine", "oil oil engine engine", "engine", "nothing"].map(str::to_owned);
-        let tokens = model.embed_tokens(&texts, InputKind::Query).await.expect("vectors");
+        let (tokens, usage) = model.embed_tokens(&texts, InputKind::Query).await.expect("vectors");
         assert_eq!(tokens.iter().map(Matrix::rows).collect::<Vec<_>>(), [1, 3, 1, 0]);
+        assert_eq!((usage.prompt_tokens, usage.cut_texts, usage.cut_tokens), (5, 2, 2), "two have four words");
         assert_eq!((tokens[0].row(0), tokens[1].row(2)), (tokens[1].row(1), tokens[2].row(0)));
         let (whole, _) = model.embed(&texts[2..3], InputKind::Query).await.expect("vectors");
         assert_eq!(whole.row(0), tokens[2].row(0));
+    }
+
+    #[tokio::test]
+    async fn a_long_text_is_cut_and_counted_refused_or_read_to_its_end() {
+        let folder = tempfile::tempdir().expect("a folder");
+        write_tiny_model(folder.path(), &["engine", "oil", "cake"]).expect("written");
+        let cx = context(folder.path());
+        let config =
+            |long_texts| Config { model: folder.path().display().to_string(), max_tokens: Some(2), long_texts };
+        let texts = ["engine oil", "engine oil cake cake cake"].map(str::to_owned);
+        let build = |long_texts| config(long_texts).build(&cx).expect("a model");
+        let cut = build(LongTexts::Cut);
+        let (vectors, usage) = cut.embed(&texts, InputKind::Document).await.expect("vectors");
+        assert_eq!(vectors.row(0), vectors.row(1));
+        assert_eq!((usage.prompt_tokens, usage.cut_texts, usage.cut_tokens, usage.windowed_texts), (4, 1, 3, 0));
+        let whole = build(LongTexts::Windows);
+        let (vectors, usage) = whole.embed(&texts, InputKind::Query).await.expect("vectors");
+        let (cakes, _) = cut.embed(&["cake".to_owned()], InputKind::Query).await.expect("vectors");
+        assert!(cosine(vectors.row(1), cakes.row(0)) > 0.8);
+        assert_eq!((usage.prompt_tokens, usage.cut_texts, usage.windowed_texts), (7, 0, 1));
+        assert_eq!((cut.max_tokens(), whole.max_tokens()), (2, usize::MAX));
+        let refusing = build(LongTexts::Refuse);
+        refusing.embed(&texts[..1], InputKind::Document).await.expect("it fits");
+        for kind in [InputKind::Query, InputKind::Document] {
+            for refused in [
+                refusing.embed(&texts, kind).await.map(|_| ()),
+                refusing.embed_tokens(&texts, kind).await.map(|_| ()),
+                refusing.check_lengths(&texts, kind).await,
+            ] {
+                assert!(matches!(refused, Err(Error::TextTooLong { tokens: 5, limit: 2, longer: 1, of: 2, .. })));
+            }
+        }
+        cut.check_lengths(&texts, InputKind::Query).await.expect("it cuts");
+        let identities = [LongTexts::Cut, LongTexts::Refuse, LongTexts::Windows]
+            .map(|long_texts| config(long_texts).identity(&cx).expect("an identity").parameters);
+        assert_eq!(identities[0], serde_json::json!({ "max_tokens": 2 }), "as before there was the setting");
+        assert!(identities[1] != identities[0] && identities[2] != identities[0] && identities[1] != identities[2]);
     }
 
     #[test]
     fn a_folder_without_a_model_is_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("tokenizer.json"), "{}").expect("written");
-        let config = Config { model: folder.path().display().to_string(), max_tokens: None };
+        let config = Config { model: folder.path().display().to_string(), ..Config::default() };
         assert!(matches!(config.identity(&context(folder.path())), Err(Error::NotHere { .. })));
     }
 

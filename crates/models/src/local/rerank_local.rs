@@ -80,7 +80,7 @@ impl ModelSettings for Config {
             let reason = format!("has {n_labels} labels; a reranker has 1, or 2 of which the second says relevant");
             return Err(Error::bad_file(&located.onnx(&cx.directory)?, reason));
         }
-        Ok(Arc::new(OnnxReranker { model, sigmoid: self.sigmoid }))
+        Ok(Arc::new(OnnxReranker { model, sigmoid: self.sigmoid, max_tokens: located.max_tokens }))
     }
 
     async fn ready(&self, cx: &ModelContext) -> Result<(), Error> {
@@ -92,6 +92,8 @@ impl ModelSettings for Config {
 struct OnnxReranker {
     model: OnnxModel,
     sigmoid: bool,
+    /// Of a query and a passage together.
+    max_tokens: usize,
 }
 
 impl Model for OnnxReranker {
@@ -106,6 +108,10 @@ impl Model for OnnxReranker {
 
 #[async_trait]
 impl RerankModel for OnnxReranker {
+    fn max_tokens(&self) -> Option<usize> {
+        Some(self.max_tokens)
+    }
+
     async fn rerank(&self, query: &str, passages: &[String]) -> Result<(Vec<f32>, Usage), Error> {
         let (query, owned) = (query.to_owned(), passages.to_vec());
         let encode = move |tokenizer: &TextTokenizer| {

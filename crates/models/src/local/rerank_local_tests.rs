@@ -101,6 +101,21 @@ async fn passages_get_their_own_scores_in_order() {
 }
 
 #[tokio::test]
+async fn a_pair_that_is_longer_than_the_model_reads_is_counted_with_what_is_lost() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(cx) = context(folder.path()) else { return };
+    write_overlap_model(folder.path(), 1);
+    let config = Config { model: folder.path().display().to_string(), max_tokens: Some(10), ..Config::default() };
+    let model = config.build(&cx).expect("a model");
+    assert_eq!(model.max_tokens(), Some(10));
+    // With a query of two words and two ends, there is room for six.
+    let passages = ["oil ".repeat(6), "oil ".repeat(7), "oil ".repeat(100), "cake".to_owned()];
+    let (scores, usage) = model.rerank("change oil", &passages).await.expect("scores");
+    assert_eq!(scores, [6.0, 6.0, 6.0, 0.0]);
+    assert_eq!((usage.prompt_tokens, usage.cut_texts, usage.cut_tokens), (10 + 10 + 10 + 5, 2, 1 + 94));
+}
+
+#[tokio::test]
 async fn a_sigmoid_keeps_the_order_and_maps_to_one() {
     let folder = tempfile::tempdir().expect("a folder");
     let Some(cx) = context(folder.path()) else { return };

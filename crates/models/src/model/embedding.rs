@@ -20,7 +20,8 @@ pub enum InputKind {
 pub trait EmbeddingModel: Model {
     /// The length of a vector; 0 until a remote model has sent one.
     fn dimensions(&self) -> usize;
-    /// Tokens beyond this are cut.
+    /// The most tokens of a text that it reads; `usize::MAX` if it reads longer
+    /// texts in windows.
     fn max_tokens(&self) -> usize;
     /// The most texts of one call. A handle splits longer lists, so that a
     /// batch that was paid is kept if the next one fails.
@@ -33,6 +34,13 @@ pub trait EmbeddingModel: Model {
     async fn count_tokens(&self, _texts: &[String], _kind: InputKind) -> Result<Option<Vec<usize>>, Error> {
         Ok(None)
     }
+    /// Fails with [`Error::TextTooLong`] if a text is longer than the model
+    /// reads and its settings refuse such texts ([`LongTexts::Refuse`](super::LongTexts::Refuse)).
+    /// [`EmbeddingModel::embed`] fails likewise; this costs less, and can be
+    /// asked of all texts before the first is embedded.
+    async fn check_lengths(&self, _texts: &[String], _kind: InputKind) -> Result<(), Error> {
+        Ok(())
+    }
     /// Price per million tokens, in dollars.
     fn price(&self) -> f64 {
         0.0
@@ -40,7 +48,7 @@ pub trait EmbeddingModel: Model {
     /// One row per text, in order, each of length 1.
     async fn embed(&self, texts: &[String], kind: InputKind) -> Result<(Matrix, Usage), Error>;
     /// One matrix per text with a row per token, each row of length 1.
-    async fn embed_tokens(&self, _texts: &[String], _kind: InputKind) -> Result<Vec<Matrix>, Error> {
+    async fn embed_tokens(&self, _texts: &[String], _kind: InputKind) -> Result<(Vec<Matrix>, Usage), Error> {
         Err(Error::Unsupported {
             model: self.identity().model.clone(),
             what: "token vectors (late interaction needs an embedder that runs in this process)",

@@ -97,6 +97,24 @@ pub enum Error {
         "{model}: {tokens} tokens do not fit its context of {limit}; lower `context_tokens`, `top_k` or `max_tokens`"
     )]
     ContextTooLong { model: String, tokens: usize, limit: usize },
+    /// A text is longer than the embedding model reads, and its settings refuse
+    /// such texts. `text` is the beginning of the first of the `longer` texts
+    /// among `of` texts, and `tokens` are its tokens.
+    #[error(
+        "{model} reads {limit} tokens of a text, and {}: the first, “{text}”, has {}{tokens} tokens; make texts shorter \
+         (`chunk_size`), take a model that reads more, or set `long_texts` of the model to {}",
+        longer_texts(*.longer, *.of), if *.is_estimate { "about " } else { "" },
+        if *.is_estimate { "`cut`" } else { "`windows` or `cut`" }
+    )]
+    TextTooLong {
+        model: String,
+        text: String,
+        tokens: usize,
+        limit: usize,
+        is_estimate: bool,
+        longer: usize,
+        of: usize,
+    },
     /// The provider withheld the answer.
     #[error("{model} withheld its answer: {reason}; only another model or another text can change that")]
     ContentFiltered { model: String, reason: String },
@@ -250,6 +268,15 @@ impl Error {
             Self::Function(failed) => failed.retry_after,
             _ => None,
         }
+    }
+}
+
+/// How many texts are too long, in words.
+fn longer_texts(longer: usize, of: usize) -> String {
+    match (longer, of) {
+        (1, 1) => "1 text is longer".to_owned(),
+        (1, of) => format!("1 of {of} texts is longer"),
+        (longer, of) => format!("{longer} of {of} texts are longer"),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The identity of a model, which decides its answers, and where the model computes.
 
+use super::LongTexts;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
@@ -45,6 +46,14 @@ impl Identity {
             && let Some(parameters) = self.parameters.as_object_mut()
         {
             parameters.insert(VERSION.to_owned(), version.into());
+        }
+        self
+    }
+
+    /// Adds what happens with long texts.
+    pub(crate) fn with_long_texts(mut self, long_texts: LongTexts) -> Self {
+        if let Some(parameters) = self.parameters.as_object_mut() {
+            long_texts.write_to(parameters);
         }
         self
     }

@@ -30,11 +30,14 @@ impl Matrix {
 
     /// Scales every row to length 1; a row of zeros stays.
     pub fn normalize(&mut self) {
-        for row in self.data.chunks_exact_mut(self.columns.max(1)) {
-            let norm = row.iter().map(|x| x * x).sum::<f32>().sqrt();
-            if norm > 0.0 {
-                row.iter_mut().for_each(|x| *x /= norm);
-            }
-        }
+        self.data.chunks_exact_mut(self.columns.max(1)).for_each(normalize_row);
+    }
+}
+
+/// Scales a row to length 1; a row of zeros stays.
+pub(crate) fn normalize_row(row: &mut [f32]) {
+    let norm = row.iter().map(|x| x * x).sum::<f32>().sqrt();
+    if norm > 0.0 {
+        row.iter_mut().for_each(|x| *x /= norm);
     }
 }

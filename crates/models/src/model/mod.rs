@@ -7,6 +7,7 @@ mod embedding;
 mod error;
 mod identity;
 mod limits;
+mod long_texts;
 mod matrix;
 mod rerank;
 pub(crate) mod schema;
@@ -18,11 +19,14 @@ pub use embedding::{EmbeddingModel, InputKind};
 pub use error::{Absence, Cause, Error, ErrorReport, FunctionError};
 pub use identity::{Identity, ModelPlace};
 pub use limits::{EndpointLimits, Limits};
+pub use long_texts::LongTexts;
 pub use matrix::Matrix;
 pub use rerank::RerankModel;
 
 pub(crate) use error::innermost;
 pub(crate) use identity::{CONTEXT_LENGTH, FUNCTION_SCHEME};
+pub(crate) use long_texts::refuse_long_texts;
+pub(crate) use matrix::normalize_row;
 
 use serde::{Deserialize, Serialize};
 
@@ -62,10 +66,18 @@ pub struct Usage {
     pub cached_tokens: u64,
     /// Tokens written.
     pub completion_tokens: u64,
-    /// Texts that were longer than the model's limit, so that it read only
-    /// their beginning. Remote models do not report this number.
+    /// Texts, or pairs of a query and a passage, that were longer than the
+    /// model's limit, so that it read only their beginning. Remote models do not
+    /// report this number.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cut_texts: u64,
+    /// Tokens of these texts that the model did not read; not part of `prompt_tokens`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cut_tokens: u64,
+    /// Texts that were longer than the model's limit, and were read to their end
+    /// in windows.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub windowed_texts: u64,
 }
 
 pub(crate) const fn is_zero(number: &u64) -> bool {
@@ -86,6 +98,8 @@ impl std::ops::AddAssign for Usage {
         self.cached_tokens = self.cached_tokens.saturating_add(other.cached_tokens);
         self.completion_tokens = self.completion_tokens.saturating_add(other.completion_tokens);
         self.cut_texts = self.cut_texts.saturating_add(other.cut_texts);
+        self.cut_tokens = self.cut_tokens.saturating_add(other.cut_tokens);
+        self.windowed_texts = self.windowed_texts.saturating_add(other.windowed_texts);
     }
 }
 

@@ -10,6 +10,11 @@ pub trait RerankModel: Model {
     fn price(&self) -> f64 {
         0.0
     }
+    /// The most tokens of a query and a passage that it reads together; none if
+    /// that is not known.
+    fn max_tokens(&self) -> Option<usize> {
+        None
+    }
     /// One score per passage, in order; higher is better.
     async fn rerank(&self, query: &str, passages: &[String]) -> Result<(Vec<f32>, Usage), Error>;
 }

@@ -328,7 +328,7 @@ mod tests {
         assert_eq!(
             known("embedding"),
             "model base_url api_key_env headers plain_http timeout_seconds connect_timeout_seconds max_response_bytes \
-             concurrency limits price batch_size dimensions max_tokens query_prefix document_prefix encoding"
+             concurrency limits price batch_size dimensions max_tokens long_texts query_prefix document_prefix encoding"
         );
         assert_eq!(
             written(r#"{"embedding":{"openai":{}}}"#),

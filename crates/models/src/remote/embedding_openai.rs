@@ -8,7 +8,8 @@ use super::{
     http::{Conventions, DefaultEndpoint, MAX_RESPONSE, token_count},
 };
 use crate::{
-    EmbeddingModel, EndpointAccess, Error, Identity, InputKind, Matrix, Usage, estimated_tokens,
+    EmbeddingModel, EndpointAccess, Error, Identity, InputKind, LongTexts, Matrix, Usage, estimated_tokens,
+    model::refuse_long_texts,
     provider::{ModelContext, ModelSettings},
     trace,
 };
@@ -41,6 +42,12 @@ endpoint_settings! {
         pub dimensions: Option<usize> = None,
         /// Tokens of one text that the model reads.
         pub max_tokens: usize = 8191,
+        /// What happens with a text that is longer: `cut` (it is sent as it is;
+        /// most endpoints cut or refuse it) or `refuse` (an error, before anything
+        /// is paid). Its tokens are estimated, as a token for four Latin characters,
+        /// since the model's tokenizer is not here. Default `cut`.
+        #[serde(skip_serializing_if = "LongTexts::is_cut")]
+        pub long_texts: LongTexts = LongTexts::default(),
         /// Put before each question, such as `query: `.
         pub query_prefix: String = String::new(),
         /// Put before each passage, such as `passage: `.
@@ -65,7 +72,12 @@ impl ModelSettings for Config {
     type Model = dyn EmbeddingModel;
 
     fn base_identity(&self, cx: &ModelContext) -> Result<Identity, Error> {
-        Ok(Identity {
+        if self.long_texts == LongTexts::Windows {
+            let reason = "`long_texts = \"windows\"` needs the model's tokenizer, which only models of this process \
+                          have: make `chunk_size` smaller, or set `long_texts` to `cut` or `refuse`";
+            return Err(Error::bad_settings(&self.model, reason));
+        }
+        let identity = Identity {
             provider: "openai".to_owned(),
             model: self.model.clone(),
             revision: self.endpoint().base(cx)?,
@@ -76,7 +88,8 @@ impl ModelSettings for Config {
                 "query_prefix": self.query_prefix,
                 "document_prefix": self.document_prefix,
             }),
-        })
+        };
+        Ok(identity.with_long_texts(self.long_texts))
     }
 
     fn build(&self, cx: &ModelContext) -> Result<Arc<Self::Model>, Error> {
@@ -131,7 +144,20 @@ impl EmbeddingModel for RemoteModel<EmbeddingPart> {
         self.kind.config.price.unwrap_or_default()
     }
 
+    async fn check_lengths(&self, texts: &[String], kind: InputKind) -> Result<(), Error> {
+        let Config { long_texts, max_tokens, model, .. } = &self.kind.config;
+        match long_texts {
+            LongTexts::Refuse => {
+                let prefix = estimated_tokens(self.prefix(kind));
+                let tokens = texts.iter().map(|text| prefix + estimated_tokens(text));
+                refuse_long_texts(model, *max_tokens, true, texts, tokens)
+            }
+            LongTexts::Cut | LongTexts::Windows => Ok(()),
+        }
+    }
+
     async fn embed(&self, texts: &[String], kind: InputKind) -> Result<(Matrix, Usage), Error> {
+        self.check_lengths(texts, kind).await?;
         let mut matrix = Matrix::default();
         let mut usage = Usage::default();
         for batch in texts.chunks(self.kind.config.batch_size) {
@@ -146,11 +172,16 @@ impl EmbeddingModel for RemoteModel<EmbeddingPart> {
 }
 
 impl RemoteModel<EmbeddingPart> {
-    async fn batch(&self, texts: &[String], kind: InputKind) -> Result<(Matrix, Usage), Error> {
-        let prefix = match kind {
+    /// What stands before each text of this kind.
+    fn prefix(&self, kind: InputKind) -> &str {
+        match kind {
             InputKind::Query => &self.kind.config.query_prefix,
             InputKind::Document => &self.kind.config.document_prefix,
-        };
+        }
+    }
+
+    async fn batch(&self, texts: &[String], kind: InputKind) -> Result<(Matrix, Usage), Error> {
+        let prefix = self.prefix(kind);
         // The protocol refuses an empty text, and takes a blank one.
         let prepared = |text: &String| if text.is_empty() { format!("{prefix} ") } else { format!("{prefix}{text}") };
         let input: Vec<String> = texts.iter().map(prepared).collect();
@@ -298,6 +329,50 @@ mod tests {
         assert!(model.embed(&texts(&["a"]), InputKind::Document).await.is_err(), "3 dimensions were asked for");
         let (sent, _) = bench.last_request().await;
         assert_eq!(sent["dimensions"], json!(3));
+    }
+
+    #[tokio::test]
+    async fn a_text_that_is_too_long_by_estimate_is_refused_before_it_is_sent() {
+        let bench = Bench::new().await;
+        bench.answer(200, json!({ "data": [{ "embedding": [1.0] }] })).await;
+        let refusing = model(&bench, |config| {
+            config.max_tokens = 10;
+            config.long_texts = LongTexts::Refuse;
+            config.query_prefix = "query: ".to_owned();
+        });
+        let long = texts(&["word word word word word word word word word"]);
+        let error = refusing.embed(&long, InputKind::Document).await.expect_err("11 tokens");
+        assert!(
+            matches!(error, Error::TextTooLong { tokens: 11, limit: 10, is_estimate: true, .. })
+                && !error.is_transient()
+        );
+        assert!(refusing.check_lengths(&long, InputKind::Document).await.is_err());
+        assert_eq!(bench.n_requests().await, 0);
+        let fits = texts(&["word word word word word word word word"]);
+        refusing.check_lengths(&fits, InputKind::Document).await.expect("10 tokens");
+        assert!(refusing.check_lengths(&fits, InputKind::Query).await.is_err(), "a prefix counts");
+        refusing.embed(&fits, InputKind::Document).await.expect("a vector");
+        let cutting = model(&bench, |config| config.max_tokens = 10);
+        cutting.embed(&long, InputKind::Document).await.expect("it is sent as it is");
+        assert_eq!(bench.n_requests().await, 2);
+    }
+
+    #[test]
+    fn windows_are_for_models_of_this_process() {
+        let config = Config {
+            model: "m".to_owned(),
+            base_url: "http://h/v1".to_owned(),
+            long_texts: LongTexts::Windows,
+            ..Config::default()
+        };
+        let cx = crate::remote::testing::context();
+        for error in [config.identity(&cx).err(), config.build(&cx).err()] {
+            let error = error.expect("no tokenizer").to_string();
+            assert!(error.contains("needs the model's tokenizer"), "{error}");
+        }
+        let identity = |long_texts| Config { long_texts, ..config.clone() }.identity(&cx).expect("a model").parameters;
+        assert!(identity(LongTexts::Cut).get("long_texts").is_none());
+        assert_eq!(identity(LongTexts::Refuse)["long_texts"], "refuse");
     }
 
     #[tokio::test]

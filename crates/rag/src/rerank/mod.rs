@@ -229,8 +229,8 @@ pub(crate) mod tests {
             }
             Ok((matrix, Usage::default()))
         }
-        async fn embed_tokens(&self, texts: &[String], _: InputKind) -> Result<Vec<Matrix>, models::Error> {
-            Ok(texts.iter().map(|text| letters(text)).collect())
+        async fn embed_tokens(&self, texts: &[String], _: InputKind) -> Result<(Vec<Matrix>, Usage), models::Error> {
+            Ok((texts.iter().map(|text| letters(text)).collect(), Usage::default()))
         }
     }
 

@@ -223,17 +223,45 @@ fn a_model_that_read_only_the_beginning_of_texts_is_told_for_chunks_and_for_ques
     cut(&mut results.trials[0], 1_200, 0);
     cut(&mut results.trials[1], 0, 0);
     cut(&mut results.trials[2], 1_200, 3);
-    let text = |n: &str| {
+    let text = |n: &str, otherwise: &str| {
         format!(
-            "small read only the beginning of {n}, which are longer than its input limit: use smaller chunks, or \
-             a model that reads more"
+            "small read only the beginning of {n}, which are longer than its limit: use smaller chunks, or a model \
+             that reads more{otherwise}"
         )
     };
     let expected = [
-        (None, format!("t01, t03: {}", text("1,200 chunks"))),
-        (Some("t03".to_owned()), format!("t03: {}", text("3 texts"))),
+        (None, format!("t01, t03: {}", text("1,200 chunks", ", or set `long_texts` of the model"))),
+        (Some("t03".to_owned()), format!("t03: {}", text("3 texts", ""))),
     ];
     assert_eq!(told(&results, About::Queries), expected);
+}
+
+#[test]
+fn what_a_model_did_not_read_is_told_with_its_limit_the_number_of_all_texts_and_the_share() {
+    let told_of = |used: ModelUsage| {
+        let mut results = results(1);
+        results.trials[0].usage.index.add("account", &ModelUsage { model: "minilm".to_owned(), ..used });
+        texts(&results, About::Queries)
+    };
+    let used = ModelUsage {
+        texts: 2_310,
+        cut_texts: 1_204,
+        prompt_tokens: 570_000,
+        cut_tokens: 430_000,
+        max_tokens: 256,
+        ..ModelUsage::default()
+    };
+    let advice = "use smaller chunks, or a model that reads more, or set `long_texts` of the model";
+    let text = |share: &str| {
+        format!(
+            "t01: minilm read only the beginning of 1,204 of 2,310 chunks, which are longer than 256 tokens, and \
+             {share} of all their text was not read: {advice}"
+        )
+    };
+    assert_eq!(told_of(used.clone()), [text("43 %")]);
+    assert_eq!(told_of(ModelUsage { cut_tokens: 9, ..used.clone() }), [text("less than 1 %")]);
+    let windows = ModelUsage { cut_texts: 0, cut_tokens: 0, windowed_texts: 1_204, ..used };
+    assert!(told_of(windows).is_empty(), "nothing is lost");
 }
 
 #[test]

@@ -29,6 +29,7 @@ impl DoWork for EmbedTokensWork {
         let (run_context, name, parts_key) = (cx.run_context, cx.artifact_name(), cx.checkpoint_key());
         let rows = |count| cx.report_rows(count);
         let embedder = run_context.models().embedder(&self.model)?;
+        embedder.check_lengths(&texts, InputKind::Document).await?;
         let file = ScratchFile::new(run_context)?;
         let mut writer = TokenWriter::create(&file.0)?;
         let (mut rest, mut parts) = (texts.as_slice(), Vec::new());

@@ -1,7 +1,7 @@
 //! ONNX Runtime in this process: what the local embedding and rerank models
 //! share. `files` decides which file to run and converts weights if needed,
 //! `tokens` makes batches of texts, `windows` cuts a text that is longer than
-//! the model reads into overlapping windows, `runtime` runs batches within the
+//! the model reads into overlapping windows, `texts` joins what windows give, `runtime` runs batches within the
 //! CPU budget, `model` puts these together.
 
 mod bert;
@@ -10,6 +10,7 @@ pub(super) mod graph;
 mod model;
 mod runtime;
 pub(super) mod small_bert;
+mod texts;
 mod tokens;
 mod weights;
 mod windows;
@@ -21,6 +22,7 @@ pub(super) use model::OnnxModel;
 pub(super) use runtime::SessionPool;
 pub(crate) use runtime::library;
 pub(super) use runtime::{BatchOutput, ShapeError, ready};
+pub(super) use texts::TokenizedTexts;
 pub(super) use tokens::{TextTokenizer, TokenBatch, TokenSequence};
 pub(super) use weights::{Tensor, WeightFile, WeightsError};
-pub(super) use windows::{LongText, TokenRange};
+pub(super) use windows::{LongText, TextWindow, TokenRange};

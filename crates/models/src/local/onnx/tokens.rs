@@ -15,7 +15,9 @@ const JOB_TOKENS: usize = 2048;
 #[derive(Debug)]
 pub(crate) struct TextTokenizer {
     tokenizer: Tokenizer,
-    /// The same without the limit, for long texts that are read in windows.
+    /// The most tokens of a text, special ones included.
+    max_tokens: usize,
+    /// The same without the limit, for long texts that are read in windows or counted.
     unlimited: OnceLock<Tokenizer>,
 }
 
@@ -24,8 +26,8 @@ pub(crate) struct TextTokenizer {
 pub(crate) struct TokenSequence {
     pub(crate) ids: Vec<u32>,
     pub(crate) types: Vec<u32>,
-    /// Whether the text was longer than the model's limit and was cut.
-    pub(crate) is_cut: bool,
+    /// Tokens of the text beyond the model's limit, which were cut off.
+    pub(crate) lost: usize,
 }
 
 impl TokenSequence {
@@ -33,7 +35,8 @@ impl TokenSequence {
     pub(crate) fn usage(texts: &[Self]) -> Usage {
         Usage {
             prompt_tokens: texts.iter().map(|text| text.ids.len() as u64).sum(),
-            cut_texts: texts.iter().filter(|text| text.is_cut).count() as u64,
+            cut_texts: texts.iter().filter(|text| text.lost > 0).count() as u64,
+            cut_tokens: texts.iter().map(|text| text.lost as u64).sum(),
             ..Usage::default()
         }
     }
@@ -47,31 +50,34 @@ impl TextTokenizer {
         tokenizer.with_padding(None);
         let truncation = TruncationParams { max_length: max_tokens, ..TruncationParams::default() };
         tokenizer.with_truncation(Some(truncation)).map_err(bad)?;
-        Ok(Self { tokenizer, unlimited: OnceLock::new() })
+        Ok(Self { tokenizer, max_tokens, unlimited: OnceLock::new() })
     }
 
     /// All tokens of a text however long it is, and where each lies, in bytes.
     pub(crate) fn encode_whole(&self, text: &str) -> Result<Encoding, tokenizers::Error> {
-        let tokenizer = match self.unlimited.get() {
-            Some(tokenizer) => tokenizer,
-            None => {
-                let mut tokenizer = self.tokenizer.clone();
-                tokenizer.with_truncation(None)?;
-                self.unlimited.get_or_init(|| tokenizer)
-            }
-        };
-        tokenizer.encode(text, true)
+        self.unlimited()?.encode(text, true)
     }
 
     /// The tokens of a text or a pair; too many are cut, of a pair from the
-    /// longer part.
+    /// longer part, and counted.
     pub(crate) fn encode<'s>(&self, text: impl Into<EncodeInput<'s>>) -> Result<TokenSequence, tokenizers::Error> {
-        let encoding = self.tokenizer.encode_fast(text, true)?;
-        Ok(TokenSequence {
-            ids: encoding.get_ids().to_vec(),
-            types: encoding.get_type_ids().to_vec(),
-            is_cut: !encoding.get_overflowing().is_empty(),
-        })
+        let text = text.into();
+        let encoding = self.tokenizer.encode_fast(text.clone(), true)?;
+        // The tokenizer stops at the limit, so only a second reading knows what is behind it.
+        let lost = match encoding.len() < self.max_tokens {
+            true => 0,
+            false => self.unlimited()?.encode_fast(text, true)?.len().saturating_sub(encoding.len()),
+        };
+        Ok(TokenSequence { ids: encoding.get_ids().to_vec(), types: encoding.get_type_ids().to_vec(), lost })
+    }
+
+    fn unlimited(&self) -> Result<&Tokenizer, tokenizers::Error> {
+        if let Some(tokenizer) = self.unlimited.get() {
+            return Ok(tokenizer);
+        }
+        let mut tokenizer = self.tokenizer.clone();
+        tokenizer.with_truncation(None)?;
+        Ok(self.unlimited.get_or_init(|| tokenizer))
     }
 }
 
@@ -160,10 +166,7 @@ mod tests {
     use super::*;
 
     fn texts(lengths: &[usize]) -> Vec<TokenSequence> {
-        lengths
-            .iter()
-            .map(|n| TokenSequence { ids: (1..=*n as u32).collect(), types: vec![0; *n], is_cut: false })
-            .collect()
+        lengths.iter().map(|n| TokenSequence { ids: (1..=*n as u32).collect(), types: vec![0; *n], lost: 0 }).collect()
     }
 
     #[test]
@@ -188,6 +191,33 @@ mod tests {
             seen.sort_unstable();
             assert_eq!(seen, [0, 1, 3, 4, 5, 6, 7, 8, 9]);
         }
+    }
+
+    #[test]
+    fn what_is_cut_off_a_text_or_a_pair_is_counted_to_the_token() {
+        let folder = tempfile::tempdir().unwrap();
+        super::super::small_bert::write_small_bert(folder.path(), 0);
+        let tokenizer = TextTokenizer::open(&folder.path().join("tokenizer.json"), 8).unwrap();
+        let counts = |read: TokenSequence| (read.ids.len(), read.lost);
+        let oil = |n: usize| vec!["oil"; n].join(" ");
+        // Two special tokens stand around a text.
+        for (n, expected) in [(0, (2, 0)), (5, (7, 0)), (6, (8, 0)), (7, (8, 1)), (8, (8, 2)), (1000, (8, 994))] {
+            assert_eq!(counts(tokenizer.encode(oil(n).as_str()).unwrap()), expected, "{n} words");
+        }
+        for (query, passage, expected) in [(3, 3, (8, 0)), (3, 4, (8, 1)), (1, 100, (8, 95)), (100, 100, (8, 194))] {
+            let (query, passage) = (oil(query), oil(passage));
+            assert_eq!(counts(tokenizer.encode((query.as_str(), passage.as_str())).unwrap()), expected);
+        }
+    }
+
+    #[test]
+    fn the_usage_of_texts_counts_those_that_were_cut() {
+        let mut texts = texts(&[8, 3, 8]);
+        texts[0].lost = 5;
+        texts[2].lost = 1;
+        let usage = TokenSequence::usage(&texts);
+        assert_eq!((usage.prompt_tokens, usage.cut_texts, usage.cut_tokens), (19, 2, 6));
+        assert_eq!(TokenSequence::usage(&texts[1..2]).cut_texts, 0);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A text of any length as windows of tokens, and where in them the tokens of
-//! its parts are read. Windows overlap, so that a token at the end of one has
-//! more context in the next; each token of a part is read once.
+//! its parts, or of the whole text, are read. Windows overlap, so that a token at
+//! the end of one has more context in the next; each token is read once.
 
 use super::tokens::{TextTokenizer, TokenSequence};
 use std::{cmp::Reverse, ops::Range};
@@ -17,6 +17,38 @@ pub(crate) struct WindowTooShort {
     /// Tokens that each window begins and ends with.
     around: usize,
     overlap: usize,
+}
+
+/// Windows of a text that is embedded as a whole share one in so many of its tokens.
+const OVERLAP_SHARE: usize = 8;
+
+/// A window of which the model's own tokens take more than half.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "a window of {window} tokens has room for {room} of the text, because the model's special tokens and its prefix take \
+     {around}: raise `max_tokens`, or make `query_prefix` and `document_prefix` shorter"
+)]
+pub(crate) struct NoRoomForText {
+    window: usize,
+    room: usize,
+    /// Tokens that each window begins and ends with.
+    around: usize,
+}
+
+/// A window of a text that is embedded as a whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TextWindow {
+    /// What the model reads.
+    pub(crate) tokens: TokenSequence,
+    /// The text's tokens that are read here and in no other window, counted from the window's first token.
+    pub(crate) own: Range<usize>,
+}
+
+impl From<TokenSequence> for TextWindow {
+    /// The only window of a text.
+    fn from(tokens: TokenSequence) -> Self {
+        Self { own: 0..tokens.ids.len(), tokens }
+    }
 }
 
 /// A whole text as the model reads it, before it is cut.
@@ -56,7 +88,7 @@ impl LongText {
         let part = |range: Range<usize>| TokenSequence {
             ids: encoding.get_ids()[range.clone()].to_vec(),
             types: encoding.get_type_ids()[range].to_vec(),
-            is_cut: false,
+            lost: 0,
         };
         let place =
             |(start, end): &(usize, usize)| start.saturating_sub(prefix.len())..end.saturating_sub(prefix.len());
@@ -96,6 +128,27 @@ impl LongText {
         Ok(windows.into_iter().zip(read).map(cut).collect())
     }
 
+    /// The windows of at most `most` tokens in which the whole text is read: one if it fits. The windows of a longer
+    /// text share an eighth of its tokens; two meet in the middle of what they share.
+    pub(crate) fn in_windows(&self, most: usize) -> Result<Vec<TextWindow>, NoRoomForText> {
+        let (n, before) = (self.own.ids.len(), self.head.ids.len());
+        let around = before + self.tail.ids.len();
+        if n + around <= most {
+            return Ok(vec![self.cut(0..n).into()]);
+        }
+        let room = most.saturating_sub(around);
+        if room < most.div_ceil(2) {
+            return Err(NoRoomForText { window: most, room, around });
+        }
+        let windows = windows(n, room, room / OVERLAP_SHARE);
+        let window = |(i, tokens): (usize, Range<usize>)| {
+            let window = windows[i].clone();
+            let shift = |token: usize| token - window.start + before;
+            TextWindow { own: shift(tokens.start)..shift(tokens.end), tokens: self.cut(window) }
+        };
+        Ok(ranges_in_windows(0..n, &windows, n).into_iter().map(window).collect())
+    }
+
     /// The tokens that share a byte with a part of the text.
     fn tokens_in(&self, part: &Range<usize>) -> Range<usize> {
         let start = self.places.partition_point(|place| place.end <= part.start);
@@ -108,7 +161,7 @@ impl LongText {
         TokenSequence {
             ids: [&head.ids, &own.ids[window.clone()], &tail.ids].concat(),
             types: [&head.types, &own.types[window], &tail.types].concat(),
-            is_cut: false,
+            lost: 0,
         }
     }
 }
@@ -186,9 +239,63 @@ mod tests {
         assert_eq!(ranges_in_windows(2..12, &windows, 30), [(0, 2..8), (1, 8..12)], "they meet in the middle of 6..10");
     }
 
+    /// A text of `n` tokens with two before it and one behind it.
+    fn text_of(n: u32) -> LongText {
+        let tokens = |ids: Range<u32>| TokenSequence { types: vec![0; ids.len()], ids: ids.collect(), lost: 0 };
+        let places = (0..n as usize).map(|i| i..i + 1).collect();
+        LongText { head: tokens(900..902), tail: tokens(902..903), own: tokens(0..n), places }
+    }
+
+    #[test]
+    fn a_text_that_fits_is_one_window() {
+        for n in [0, 1, 9] {
+            let windows = text_of(n).in_windows(12).unwrap();
+            assert_eq!(windows.len(), 1);
+            assert_eq!((windows[0].tokens.ids.len(), windows[0].own.clone()), (n as usize + 3, 0..n as usize + 3));
+        }
+    }
+
+    #[test]
+    fn a_long_text_is_read_in_windows_of_which_each_token_is_own_once() {
+        for (n, most) in
+            [(10, 12), (17, 12), (18, 12), (19, 12), (100, 12), (1000, 12), (255, 256), (5000, 256), (7, 8)]
+        {
+            let windows = text_of(n).in_windows(most).unwrap();
+            assert!(windows.len() > 1, "{n} in {most}");
+            let mut own = Vec::new();
+            for window in &windows {
+                let ids = &window.tokens.ids;
+                assert_eq!((ids.len(), &ids[..2], ids[most - 1]), (most, &[900, 901][..], 902), "{n} in {most}");
+                assert!(2 <= window.own.start && window.own.start < window.own.end && window.own.end < most);
+                own.extend_from_slice(&ids[window.own.clone()]);
+            }
+            assert_eq!(own, (0..n).collect::<Vec<_>>(), "{n} in {most}");
+        }
+    }
+
+    #[test]
+    fn windows_of_a_whole_text_share_an_eighth() {
+        let windows = text_of(100).in_windows(19).unwrap();
+        let shares = windows.windows(2).map(|two| {
+            let (first, second) = (&two[0].tokens.ids, &two[1].tokens.ids);
+            first[2..18].iter().filter(|id| second[2..18].contains(id)).count()
+        });
+        let shares: Vec<usize> = shares.collect();
+        // The last one is as long as the others, and so shares more.
+        let (last, others) = shares.split_last().unwrap();
+        assert!(others.iter().all(|shared| *shared == 2) && *last >= 2, "{shares:?}");
+    }
+
+    #[test]
+    fn a_prefix_that_takes_most_of_a_window_is_refused() {
+        let error = text_of(100).in_windows(5).unwrap_err().to_string();
+        assert!(error.contains("room for 2 of the text") && error.contains("raise `max_tokens`"), "{error}");
+        assert!(text_of(2).in_windows(5).is_ok(), "a text that fits needs no window");
+    }
+
     #[test]
     fn a_window_without_room_is_refused_and_one_that_nobody_reads_is_empty() {
-        let tokens = |n: u32| TokenSequence { ids: (0..n).collect(), types: vec![0; n as usize], is_cut: false };
+        let tokens = |n: u32| TokenSequence { ids: (0..n).collect(), types: vec![0; n as usize], lost: 0 };
         let text =
             LongText { head: tokens(1), tail: tokens(1), own: tokens(20), places: (0..20).map(|i| i..i + 1).collect() };
         assert!(text.windows(6, 4, &[]).unwrap_err().to_string().contains("lower `overlap`"));

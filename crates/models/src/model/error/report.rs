@@ -64,6 +64,9 @@ reports! {
     Server { endpoint: String, status: u16, message: String, retry_after: Option<Duration> }
     Refused { endpoint: String, status: u16, message: String }
     ContextTooLong { model: String, tokens: usize, limit: usize }
+    TextTooLong {
+        model: String, text: String, tokens: usize, limit: usize, is_estimate: bool, longer: usize, of: usize
+    }
     ContentFiltered { model: String, reason: String }
     NoText { model: String, reason: String }
     Malformed { model: String, reason: String }
@@ -88,6 +91,15 @@ mod tests {
             Error::Server { endpoint: "http://h".into(), status: 503, message: "no".into(), retry_after: None },
             Error::Refused { endpoint: "http://h".into(), status: 413, message: "too much".into() },
             Error::ContextTooLong { model: "m".into(), tokens: 9, limit: 8 },
+            Error::TextTooLong {
+                model: "m".into(),
+                text: "Once upon".into(),
+                tokens: 9,
+                limit: 8,
+                is_estimate: false,
+                longer: 2,
+                of: 3,
+            },
             Error::BudgetExhausted { cap: Cap::Usd, spent: 1.0, limit: 1.0 },
             Error::Unsupported { model: "m".into(), what: "token vectors" },
             Error::bad_file(std::path::Path::new("a.gguf"), "is cut off"),
