@@ -36,9 +36,9 @@ def rows(name, file, path=None):
 
 
 def documents(name, path=None):
-    """Pairs of id and text (title and body, as BEIR joins them), white space as single spaces."""
+    """Pairs of id and text (title and body, as BEIR joins them), white space as single spaces, without byte order marks."""
     joined = ((str(row["_id"]), f"{row.get('title', '')} {row['text']}") for row in rows(name, "corpus.jsonl", path))
-    return [(document, " ".join(text.split())) for document, text in joined]
+    return [(document, " ".join(text.replace("\ufeff", "").split())) for document, text in joined]
 
 
 def queries(name, path=None):
