@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 MINILM = '[models.minilm]\nembedding.local = { model = "all-minilm-l6-v2" }\n'
 WRITER = '[models.writer]\nchat.local = { model = "qwen2.5-coder-0.5b-instruct" }\n'

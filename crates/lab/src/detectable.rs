@@ -63,8 +63,9 @@ pub struct DetectableDifference {
     pub questions: usize,
     /// Between two trials; none if the questions show no difference.
     pub two_trials: Option<f64>,
-    /// If all trials of the experiment are compared; none if the questions show no
-    /// difference, or the experiment is not known.
+    /// Between one trial of the experiment and all others, which are equal; none if the
+    /// questions show no difference, or the experiment is not known. A trial in between needs
+    /// a larger one.
     pub all_trials: Option<f64>,
 }
 
@@ -144,7 +145,7 @@ impl DetectableDifferences {
             };
             let mut sentence = format!("{head}: {} between two trials", range(|it| it.two_trials));
             if let Some(trials) = grid {
-                sentence += &format!(", {} among all {trials}", range(|it| it.all_trials));
+                sentence += &format!(", {} between one of {trials} trials and all others", range(|it| it.all_trials));
             }
             let assumption = format!(
                 "this is for scores of 0 or 1, and trials that differ on {:.0} to {:.0} % of the questions; {}",
@@ -161,8 +162,10 @@ impl DetectableDifferences {
             };
             let mut text = format!("{metric}: a difference of {} between two trials", short(two));
             match (grid, found.all_trials) {
-                (Some(trials), Some(all)) => text += &format!(", {} among all {trials}", short(all)),
-                (Some(trials), None) => text += &format!(", none among all {trials}"),
+                (Some(trials), Some(all)) => {
+                    text += &format!(", {} between one of {trials} trials and all others", short(all));
+                }
+                (Some(trials), None) => text += &format!(", none between one of {trials} trials and all others"),
                 (None, _) => {}
             }
             if found.questions < self.questions {
@@ -274,7 +277,7 @@ mod tests {
             ),
             "{text}"
         );
-        assert!(text.contains("among all 24") && text.contains("10 to 30 %"), "{text}");
+        assert!(text.contains("between one of 24 trials and all others") && text.contains("10 to 30 %"), "{text}");
         let [few, many] = &found.differences[..] else { panic!("{found:?}") };
         assert!(few.all_trials > few.two_trials && many.all_trials > many.two_trials, "more trials need more");
     }

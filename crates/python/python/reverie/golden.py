@@ -111,8 +111,8 @@ class Questions(Table):
         of words, `version` (their digest), and `ignored_columns`, which are no part of the questions.
 
         `detectable` has the smallest differences that a run of these questions calls real (95 % confidence) in 4 of 5
-        cases, in the list `differences`: `two_trials` between two trials, `all_trials` among `trials`. They are None where the
-        questions show no difference.
+        cases, in the list `differences`: `two_trials` between two trials, `all_trials` between one of so many
+        `trials` and all others. They are None where the questions show no difference.
 
         Args:
             results: A run that asked these questions, or some of them: there is a row for each `metric` of its objective, and

@@ -23,8 +23,8 @@ const EXPERIMENT: &str = "experiment.toml";
   reverie golden stats golden.jsonl --json | jq .detectable
 
 The differences are those that a run calls real (95 % confidence) in 4 of 5 cases:
-between two trials, and among all trials of the experiment. If the experiment has
-a finished run that asked these questions, its scores say how much trials differ
+between two trials, and between one of the experiment and all others. If it has a
+finished run that asked these questions, its scores say how much trials differ
 from question to question. Without one, a range is stated for scores of 0 or 1.")]
 pub struct StatsArguments {
     /// The questions.
