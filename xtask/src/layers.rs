@@ -54,7 +54,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
             // Describe: what an experiment is, and what must be done for it. Pure.
             "spec plan",
             // What a run finds, and what its leaderboard says. Pure.
-            "budget results board run_summary",
+            "budget results board run_summary detectable",
             // Do tasks, on this machine or on a cluster.
             "progress settlement parts task engine",
             // An open experiment.

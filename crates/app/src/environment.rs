@@ -194,7 +194,14 @@ impl Drop for ScratchFolder {
 /// Reads an experiment file, and opens its store for a command that only shows
 /// something: a store in a folder is opened read-only.
 pub fn open_to_read(path: &Path, setup: Setup) -> Result<OpenSession, CommandFailure> {
-    let experiment = read(path)?;
+    Ok(open_experiment_to_read(read(path)?, setup)?)
+}
+
+/// [`open_to_read`] for an experiment that was read already.
+///
+/// # Errors
+/// [`lab::Error::NoRun`] if its folder has no store; or the store cannot be read.
+pub fn open_experiment_to_read(experiment: Experiment, setup: Setup) -> Result<OpenSession, lab::Error> {
     // Objects from an object store are cached in the experiment's folder.
     if store::is_url(&experiment.store) {
         return open_maybe_read_only(experiment, setup);
@@ -203,7 +210,7 @@ pub fn open_to_read(path: &Path, setup: Setup) -> Result<OpenSession, CommandFai
 }
 
 /// Opens an experiment's store, read-only if it cannot be written to.
-pub fn open_maybe_read_only(experiment: Experiment, setup: Setup) -> Result<OpenSession, CommandFailure> {
+pub fn open_maybe_read_only(experiment: Experiment, setup: Setup) -> Result<OpenSession, lab::Error> {
     match Session::open(experiment.clone(), setup.clone()) {
         Err(lab::Error::Store(store::Error::File { source, .. }) | lab::Error::File { source, .. })
             if matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) =>
@@ -214,7 +221,7 @@ pub fn open_maybe_read_only(experiment: Experiment, setup: Setup) -> Result<Open
     }
 }
 
-fn open_read_only(experiment: Experiment, setup: Setup) -> Result<OpenSession, CommandFailure> {
+fn open_read_only(experiment: Experiment, setup: Setup) -> Result<OpenSession, lab::Error> {
     let scratch = ScratchFolder::new();
     let session = Session::open_to_read(experiment, setup, &scratch.0)?;
     Ok(OpenSession { session, _scratch: Some(scratch) })

@@ -16,6 +16,7 @@ use crate::{
     action::Action,
     artifact,
     board::{Cell, ColumnKind},
+    detectable::DetectableDifferences,
     engine::PlanOutcome,
     layout::RunFileName,
     plan::{CorpusInputs, TaskId, Trial, TrialTasks},
@@ -372,6 +373,12 @@ impl RunRecord {
     /// The golden questions that were asked.
     pub fn questions(&self) -> &[Question] {
         &self.summary.questions
+    }
+
+    /// Which differences these questions can show, by the spread of this run's scores.
+    /// `trials` is the size of the experiment's grid.
+    pub fn detectable_differences(&self, questions: &[Question], trials: Option<usize>) -> DetectableDifferences {
+        DetectableDifferences::of_summary(questions, trials, &self.summary)
     }
 
     /// The documents that were read.

@@ -95,6 +95,27 @@ def test_a_function_writes_questions_that_an_experiment_takes(docs, tmp_path):
     assert results.leaderboard()["recall_scored"] in ([1], [2])
 
 
+def test_what_the_questions_can_show_is_known_before_a_run_and_from_its_scores(docs, tmp_path):
+    rows = [
+        {"id": f"q{i}", "question": f"{word}?", "evidence": [{"document": "bees.txt", "quote": BEES.split(". ")[0]}]}
+        for i, word in enumerate(BEES.split()[:30])
+    ]
+    questions = golden.read(rows)
+    stated = questions.statistics(trials=24)["detectable"]
+    assert (stated["questions"], stated["run"], stated["trials"]) == (30, None, 24)
+    assert [each["differing_share"] for each in stated["differences"]] == [0.1, 0.3]
+    assert stated["differences"][0]["two_trials"] == pytest.approx(0.2)
+    assert all(each["all_trials"] > each["two_trials"] for each in stated["differences"])
+    assert questions.statistics()["detectable"]["differences"][0]["all_trials"] is None
+    results = reverie.Experiment(
+        name="shown", corpus=docs, dataset=questions, chunker="sentence",
+        retriever=[reverie.retriever.Bm25(top_k=1), reverie.retriever.Bm25(top_k=2)],
+        evaluate={"metrics": ["recall"]}, store=str(tmp_path / "store"),
+    ).run(progress=False)
+    found = questions.statistics(results)["detectable"]
+    assert found["trials"] == 2 and results.run in (found["run"], found.get("run_without_spread"))
+
+
 def test_documents_may_be_parsed_or_held_by_the_program(docs):
     texts = [{"path": "bees.txt", "text": BEES}, {"path": "mills.txt", "text": MILLS}]
     wanted = golden.generate(docs, Writer(), size=2, kinds=ONE_KIND, progress=False)

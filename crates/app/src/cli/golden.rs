@@ -3,6 +3,7 @@
 
 mod attack;
 mod review;
+mod stats;
 mod traffic;
 
 use crate::{
@@ -58,14 +59,7 @@ columns are kept.")]
         #[arg(long)]
         all: bool,
     },
-    /// Count what is in a dataset.
-    #[command(after_help = "Example:
-  reverie golden stats golden.jsonl --json | jq .documents")]
-    Stats {
-        /// The questions.
-        #[arg(default_value = "golden.jsonl")]
-        file: PathBuf,
-    },
+    Stats(stats::StatsArguments),
     /// Show what changed between two versions. Exit code 0 if nothing, 1 if something.
     #[command(after_help = "Example:
   reverie golden diff old.jsonl golden.jsonl")]
@@ -207,12 +201,7 @@ pub async fn run(cx: &CommandContext, arguments: GoldenArguments) -> Result<u8, 
         GoldenVerb::Generate(arguments) => generate(cx, arguments).await,
         GoldenVerb::Attack(arguments) => attack::run(cx, arguments).await,
         GoldenVerb::Review { file, all } => review::run(cx, &file, all),
-        GoldenVerb::Stats { file } => {
-            let opened = open_questions(&file)?;
-            let mut statistics = opened.dataset.statistics();
-            statistics.report.ignored_columns = opened.ignored;
-            cx.finish(&statistics, |_| render::dataset(&file, &statistics))
-        }
+        GoldenVerb::Stats(arguments) => stats::run(cx, &arguments).await,
         GoldenVerb::Diff { before, after } => {
             let difference = DatasetDifference::between(&read_questions(&before)?, &read_questions(&after)?);
             cx.show(&difference, render::difference)?;

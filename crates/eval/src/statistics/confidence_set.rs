@@ -112,6 +112,14 @@ pub fn confidence_sets(metrics: &[Scores], level: f64, seed: u64) -> Vec<Standin
     standings
 }
 
+/// The level of the one-sided test of one trial among so many: α divided by their number. With
+/// it, a trial's t passes the largest t of equal trials except in a share α of experiments. For
+/// two trials it is that of the two-sided test. The estimates of questions use it; the sets
+/// themselves permute.
+pub fn corrected_level(level: f64, trials: usize) -> f64 {
+    level / trials.max(2) as f64
+}
+
 /// The p-value of the hypothesis that all trials are equal. [`confidence_sets`]
 /// excludes a trial if it is at most the level.
 pub fn equality_p_value(metrics: &[Scores], level: f64, seed: u64) -> f64 {
@@ -170,7 +178,7 @@ fn question_numbers(table: &ScoreMatrix, members: &[usize], level: f64, standing
     while left.len() > 1 {
         let differences = ScoreDifferences::new(table, &left);
         let (worst, observed) = differences.worst();
-        let critical = Normal::standard().inverse_cdf(1.0 - level / left.len() as f64);
+        let critical = Normal::standard().inverse_cdf(1.0 - corrected_level(level, left.len()));
         let asked = differences.questions as f64;
         most = most.max(asked * (critical / observed).powi(2)).max(asked + 1.0);
         let trial = left.remove(worst);

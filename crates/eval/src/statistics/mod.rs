@@ -22,7 +22,7 @@ mod summary;
 
 pub use agreement::{Agreement, ClassAgreement};
 pub use bootstrap::{bootstrap, bootstrap_mean, bootstrap_mean_of_means, bootstrap_means};
-pub use confidence_set::{MOST_QUESTIONS, Scores, Standing, confidence_sets, equality_p_value};
+pub use confidence_set::{MOST_QUESTIONS, Scores, Standing, confidence_sets, corrected_level, equality_p_value};
 pub use corrected::{CorrectedMean, corrected_mean};
 pub use drift::FallDetector;
 pub use effect::{effect_size, questions_needed};
@@ -31,7 +31,7 @@ pub(crate) use judge::balanced_accuracy_interval;
 pub use judge::{auc, balanced_accuracy};
 pub use noise::NoiseBudget;
 pub use paired::{Comparison, holm, holm_of_known, sign_flip_p_value_of_loss};
-pub use power::{detectable_loss, fewest_losses};
+pub use power::{detectable_difference, detectable_difference_of_binary_scores, detectable_loss, fewest_losses};
 pub use random::Random;
 pub use sequential::betting_evidence;
 pub use summary::Summary;

@@ -1,7 +1,8 @@
-//! The smallest loss that a paired test can detect (its power).
+//! The smallest loss or difference that a paired test can detect (its power).
 //!
 //! When to use it: with a test that found no loss. "Not worse" on ten questions
-//! proves little, and this shows how little.
+//! proves little, and this shows how little. And before a run: how large must a
+//! difference be, so that so many questions show it?
 //!
 //! - detectable loss: the mean loss that the one-sided sign-flip test at α finds
 //!   in four of five cases, (t(1 − α) + t(0.8)) · s / √n, with the observed spread s
@@ -10,6 +11,9 @@
 //! - fewest losses: the number k of questions that must be worse, with none better,
 //!   for a p-value below α, because p is then 2⁻ᵏ. No smaller mean loss is
 //!   detectable, however small the spread.
+//! - detectable difference: the same for a number of questions that need not be that
+//!   of the observed differences. A two-sided test at α is the one-sided test at α / 2.
+//!   Scores of 0 or 1 that differ on a share p of the questions have the spread √p.
 //!
 //! Source: J. Cohen, "Statistical Power Analysis for the Behavioral Sciences",
 //! 1988, chapter 2, with Student's t for samples of any size.
@@ -30,18 +34,53 @@ pub fn fewest_losses(alpha: f64) -> usize {
 /// number. `None` if fewer than [`fewest_losses`] differ from 0: they do not
 /// show the spread.
 pub fn detectable_loss(differences: &[f64], alpha: f64, margin: f64) -> Option<f64> {
-    let fewest = fewest_losses(alpha);
-    let changed: Vec<f64> = differences.iter().filter(|x| **x != 0.0).map(|x| x.abs()).collect();
-    if changed.len() < fewest.max(2) {
-        return None;
+    Spread::of(differences, alpha)?.detectable(differences.len(), alpha, margin)
+}
+
+/// The smallest mean difference that the one-sided test at `alpha` finds in four of five
+/// cases with so many questions, as a positive number, if the differences vary as
+/// `differences` do. `None` if fewer than [`fewest_losses`] of these are not 0, and with
+/// fewer questions than that, which show nothing.
+pub fn detectable_difference(differences: &[f64], questions: usize, alpha: f64) -> Option<f64> {
+    Spread::of(differences, alpha)?.detectable(questions, alpha, 0.0)
+}
+
+/// [`detectable_difference`] for scores of 0 or 1, where two trials differ on this share of
+/// the questions. `None` if even scores that are all 0 and all 1 would not show it.
+pub fn detectable_difference_of_binary_scores(questions: usize, share: f64, alpha: f64) -> Option<f64> {
+    Spread { variance: share, changed: 1.0 }.detectable(questions, alpha, 0.0).filter(|least| *least <= 1.0)
+}
+
+/// How much the differences of two trials vary from question to question.
+struct Spread {
+    /// Their variance.
+    variance: f64,
+    /// The mean size of those that are not 0.
+    changed: f64,
+}
+
+impl Spread {
+    fn of(differences: &[f64], alpha: f64) -> Option<Self> {
+        let changed: Vec<f64> = differences.iter().filter(|x| **x != 0.0).map(|x| x.abs()).collect();
+        if changed.len() < fewest_losses(alpha).max(2) {
+            return None;
+        }
+        Some(Self { variance: variance(differences), changed: mean(&changed)? })
     }
-    let n = differences.len() as f64;
-    let error = (variance(differences) / n).sqrt();
-    let student = StudentsT::new(0.0, 1.0, n - 1.0).ok()?;
-    let critical = student.inverse_cdf(1.0 - alpha) * error;
-    let by_spread = critical.max(margin) + student.inverse_cdf(POWER) * error;
-    let by_signs = fewest as f64 * mean(&changed)? / n;
-    Some(by_spread.max(by_signs))
+
+    fn detectable(&self, questions: usize, alpha: f64, margin: f64) -> Option<f64> {
+        let fewest = fewest_losses(alpha);
+        if questions < fewest.max(2) {
+            return None;
+        }
+        let n = questions as f64;
+        let error = (self.variance / n).sqrt();
+        let student = StudentsT::new(0.0, 1.0, n - 1.0).ok()?;
+        let critical = student.inverse_cdf(1.0 - alpha) * error;
+        let by_spread = critical.max(margin) + student.inverse_cdf(POWER) * error;
+        let by_signs = fewest as f64 * self.changed / n;
+        Some(by_spread.max(by_signs))
+    }
 }
 
 #[cfg(test)]
@@ -68,6 +107,31 @@ mod tests {
         // Without any spread, five questions of 20 must still be lost.
         assert_eq!(detectable_loss(&[-0.5; 20], 0.05, 0.0), Some(0.125));
         assert_eq!(detectable_loss(&[-0.5; 20], 0.05, 0.25), Some(0.25));
+    }
+
+    #[test]
+    fn four_times_the_questions_show_half_the_difference() {
+        let differences: Vec<f64> = (0..200).map(|i| if i % 2 == 0 { 0.5 } else { -0.5 }).collect();
+        let of = |questions| detectable_difference(&differences, questions, 0.025).unwrap();
+        assert!((of(400) / of(1600) - 2.0).abs() < 0.02, "{} {}", of(400), of(1600));
+        // The formula of the guide: 2.8 · sd / √n.
+        assert!((of(400) - 2.8 * 0.5 / 20.0).abs() < 0.002, "{}", of(400));
+        assert_eq!(detectable_loss(&differences, 0.025, 0.0), detectable_difference(&differences, 200, 0.025));
+        assert_eq!(detectable_difference(&differences, 5, 0.025), None, "five questions show nothing");
+        assert_eq!(detectable_difference(&[0.0; 50], 400, 0.025), None, "no spread is known");
+    }
+
+    #[test]
+    fn scores_of_0_or_1_show_what_their_discordant_questions_allow() {
+        let of = |questions, share| detectable_difference_of_binary_scores(questions, share, 0.025);
+        // Six questions must be better, and none worse: 6 of 10.
+        assert_eq!((of(10, 0.1), of(5, 0.3)), (Some(0.6), None));
+        let close = |found: Option<f64>, expected: f64| assert!((found.unwrap() - expected).abs() < 0.005, "{found:?}");
+        close(of(60, 0.1), 0.116);
+        close(of(60, 0.3), 0.201);
+        close(of(1000, 0.3), 2.8 * 0.3f64.sqrt() / 1000f64.sqrt());
+        // At the level of 200 trials, twelve questions must be better.
+        assert_eq!(detectable_difference_of_binary_scores(8, 0.3, 0.05 / 200.0), None);
     }
 
     #[test]

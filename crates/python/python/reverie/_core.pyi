@@ -307,8 +307,8 @@ class Questions:
     def __len__(self) -> int: ...
     def text(self) -> str:
         """The questions, as a JSON list."""
-    def statistics(self) -> dict[str, Any]:
-        """Counts, kinds, documents, columns that are not used."""
+    def statistics(self, results: Results | None = None, trials: int | None = None) -> dict[str, Any]:
+        """Counts, kinds, documents, columns that are not used, and the differences that the questions can show."""
     def review(
         self, accept: list[str], reject: list[str], edit: Mapping[str, Mapping[str, str]]
     ) -> tuple[Questions, list[dict[str, Any]]]:

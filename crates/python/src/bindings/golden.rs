@@ -3,6 +3,7 @@
 
 use super::{
     remote::runtime,
+    results::PyResults,
     rows, settings,
     stages::read_documents,
     stop::PyStop,
@@ -15,15 +16,15 @@ use app::library::open_from_tables;
 use eval::{
     Dataset, GenerateEstimate, GenerateProgress, Question,
     dataset::{
-        ColumnSet, DatasetDifference, DatasetFile, DatasetFormat, DatasetReport, IgnoredColumn, RowError, SplitError,
-        read_questions,
+        ColumnSet, DatasetDifference, DatasetFile, DatasetFormat, DatasetReport, DatasetStatistics, IgnoredColumn,
+        RowError, SplitError, read_questions,
     },
 };
-use lab::{Documents, Error, GenerateSpec, LoadedCorpus, Progress, Session};
+use lab::{DetectableDifferences, Documents, Error, GenerateSpec, LoadedCorpus, Progress, Session};
 use models::{ModelConfig, ModelKind};
 use pyo3::{exceptions::PyFileExistsError, prelude::*, types::PyMapping};
 use rag::Document;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json as value};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -45,6 +46,14 @@ pub(crate) struct PyQuestions {
 struct QuestionEdit {
     question: String,
     reference: String,
+}
+
+/// What `statistics` returns.
+#[derive(Serialize)]
+struct QuestionStatistics {
+    #[serde(flatten)]
+    counts: DatasetStatistics,
+    detectable: DetectableDifferences,
 }
 
 fn mistakes_error(mistakes: Vec<String>) -> PyErr {
@@ -91,11 +100,20 @@ impl PyQuestions {
         to_json(&self.dataset.questions)
     }
 
-    /// Counts, kinds, documents, columns that are not used.
-    fn statistics(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let mut statistics = self.dataset.statistics();
-        statistics.report = DatasetReport::of(&self.dataset, self.ignored.clone());
-        to_python(py, &statistics)
+    /// Counts, kinds, documents, columns that are not used, and the differences that the
+    /// questions can show.
+    #[pyo3(signature = (results=None, trials=None))]
+    fn statistics(&self, py: Python<'_>, results: Option<&PyResults>, trials: Option<usize>) -> PyResult<Py<PyAny>> {
+        let mut counts = self.dataset.statistics();
+        counts.report = DatasetReport::of(&self.dataset, self.ignored.clone());
+        let detectable = match results.map(|results| results.all(py)).transpose()? {
+            None => DetectableDifferences::stated(&self.dataset.questions, trials),
+            Some(found) => {
+                let trials = trials.unwrap_or(found.trials.len());
+                DetectableDifferences::of_results(&self.dataset.questions, Some(trials), found)
+            }
+        };
+        to_python(py, &QuestionStatistics { counts, detectable })
     }
 
     /// The questions after a person's review, and a list of the rejected ones.

@@ -1,0 +1,107 @@
+"""BM25 of Reverie, bm25s and tantivy on BEIR's SciFact and FiQA: `benches/run bm25`.
+
+One thread each, k1 1.5 and b 0.75, the ten best of at most 1,000 questions. Every measurement is the first of a
+new process that has read the texts and imported its libraries.
+
+- *tokens*: all sides get the same tokens. A token is written as a number, so that no side's rules can change it.
+  bm25s gets lists of tokens; ours and tantivy cut the numbers apart at the spaces, which counts as indexing.
+- *text*: from text to index and from question to hits, with bm25s' own tokenizer, PyStemmer and its English
+  stop words, whose tokens are ours (the scores are compared).
+
+The scores of ours and bm25s are compared place by place: none may differ by more than a millionth of itself.
+tantivy stores lengths of documents in one byte and always takes k1 1.2, so its scores are others. It gets
+queries that are parsed before the clock starts.
+"""
+
+import json
+import os
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import beir
+
+ROOT = Path(__file__).resolve().parents[2]
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+PYTHON = ROOT / ".tools" / "bench" / "bin" / "python"
+PEER = Path(__file__).with_name("peer.py")
+QUESTIONS = 1000
+CLOSE = 1e-6
+SIDES = {"bm25s": "bm25s 0.3.16", "bm25s-numba": "bm25s 0.3.16 with numba", "tantivy": "tantivy 0.27.0 (Python)"}
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def numbers(texts, known):
+    """Texts whose words are numbers: the same for the same word."""
+    words = lambda text: re.findall(r"\w\w+", text.lower())  # noqa: E731
+    return [" ".join(str(known.setdefault(word, 1_000_000 + len(known))) for word in words(text)) for text in texts]
+
+
+def write(path, texts):
+    path.write_text("".join(json.dumps(text) + "\n" for text in texts))
+    return path
+
+
+def furthest(ours, theirs):
+    """The largest difference of two scores at the same place, as a share of the score."""
+    pairs = []
+    for mine, his in zip(ours, theirs, strict=True):
+        his = [score for score in his if score > 0]
+        if len(mine) != len(his):
+            return 1.0
+        pairs += zip(mine, his)
+    return max((abs(a - b) / max(a, b) for a, b in pairs), default=0.0)
+
+
+def rows(options, row):
+    from __main__ import Turns
+
+    one_thread = dict.fromkeys(["RAYON_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"], 1)
+
+    def measure(*command, ready):
+        with Turns(*command, ready=ready, **one_thread) as turns:
+            return turns()
+
+    binary = TARGET / "release" / "examples" / "bm25_search"
+    for name, title in [("scifact", "SciFact"), ("fiqa", "FiQA")]:
+        texts = [text for _, text in beir.documents(name)]
+        questions = beir.queries(name)[:QUESTIONS]
+        known = {}
+        inputs = {"tokens": (numbers(texts, known), numbers(questions, known)), "text": (texts, questions)}
+        with tempfile.TemporaryDirectory() as scratch:
+            for kind, (texts, questions) in inputs.items():
+                files = write(Path(scratch) / "texts", texts), write(Path(scratch) / "queries", questions)
+                sides = list(SIDES) if kind == "tokens" else ["bm25s", "bm25s-numba"]
+                ours, theirs = [], {side: [] for side in sides}
+                for _ in range(options.rounds):
+                    ours.append(measure(binary, *files, ready=False))
+                    for side in sides:
+                        theirs[side].append(measure(PYTHON, PEER, side, kind, *files, ready=True))
+                    say(f"bm25: {title}, {kind}: ours {brief(ours[-1])}; " + "; ".join(f"{side} {brief(theirs[side][-1])}" for side in sides))
+                far = max(furthest(one["scores"], other["scores"]) for one, other in zip(ours, theirs["bm25s"]))
+                note = f"{title}, {kind}: {len(texts):,} documents, {len(questions):,} questions; scores differ from bm25s' by at most {far:.1e} of themselves"
+                if far > CLOSE:
+                    say(f"bm25: the scores differ: {note}")
+                    options.failed = True
+                yield from table(row, title, kind, ours, theirs, len(questions), note)
+
+
+def brief(turn):
+    return f"index {turn['index_seconds']:.2f} s, search {turn['search_seconds']:.2f} s"
+
+
+def table(row, title, kind, ours, theirs, questions, note):
+    for side, turns in theirs.items():
+        target = 2 if side == "bm25s" else None
+        index = lambda turns: [turn["index_seconds"] for turn in turns]  # noqa: E731
+        rate = lambda turns: [questions / turn["search_seconds"] for turn in turns]  # noqa: E731
+        memory = lambda turns: [turn["memory_bytes"] / 1e6 for turn in turns]  # noqa: E731
+        yield row(f"bm25, {title}, {kind}, index", "s", index(ours), index(turns), SIDES[side], target, True, note)
+        yield row(f"bm25, {title}, {kind}, search", "queries/s", rate(ours), rate(turns), SIDES[side], target, False, note)
+        yield row(f"bm25, {title}, {kind}, memory", "MB", memory(ours), memory(turns), SIDES[side], None, True, note)

@@ -1,0 +1,338 @@
+//! Which difference of two trials so many golden questions can show, before anything is run.
+//!
+//! When to use it: when you wonder whether there are enough questions. A difference that the
+//! questions cannot show is a tie, whatever is true.
+//!
+//! How much the scores of two trials differ from question to question (their spread) is taken
+//! from a finished run that asked these questions. Without one it is stated: scores of 0 or 1,
+//! where two trials differ on 10 to 30 % of the questions. The method is
+//! [`eval::statistics::detectable_difference`], at the level of one trial among all
+//! ([`eval::statistics::corrected_level`]).
+
+use crate::{
+    board::{Board, count},
+    results::{Results, ScoreTable},
+    run_summary::RunSummary,
+};
+use eval::{
+    Question,
+    dataset::Split,
+    statistics::{corrected_level, detectable_difference, detectable_difference_of_binary_scores, fewest_losses},
+};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The share of experiments in which equal trials are called different.
+const LEVEL: f64 = 0.05;
+/// The share of cases in which a difference of this size is found.
+const POWER: f64 = 0.8;
+/// The stated shares of questions on which two trials differ.
+const SHARES: [f64; 2] = [0.1, 0.3];
+
+/// Which differences a set of golden questions can show.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DetectableDifferences {
+    /// The questions that trials are chosen by: those of the tune part, or all.
+    pub questions: usize,
+    /// The confidence with which a difference is called real.
+    pub confidence: f64,
+    /// The share of cases in which a difference of this size is found.
+    pub power: f64,
+    /// The trials of the experiment, if the experiment is known.
+    pub trials: Option<usize>,
+    /// The run whose scores show the spread; none if the spread is a stated one.
+    pub run: Option<String>,
+    /// A run that does not show the spread: its trials differ on too few of these questions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_without_spread: Option<String>,
+    /// One for each metric of the objective, or for each stated spread.
+    pub differences: Vec<DetectableDifference>,
+}
+
+/// The smallest difference of means that the questions can show, as a positive number in the
+/// metric's own unit.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DetectableDifference {
+    /// The metric; none for scores of 0 or 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metric: Option<String>,
+    /// The stated share of questions on which two trials differ; none for a metric.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub differing_share: Option<f64>,
+    /// The questions with a score.
+    pub questions: usize,
+    /// Between two trials; none if the questions show no difference.
+    pub two_trials: Option<f64>,
+    /// Between one trial of the experiment and all others, which are equal; none if the
+    /// questions show no difference, or the experiment is not known. A trial in between needs
+    /// a larger one.
+    pub all_trials: Option<f64>,
+}
+
+impl DetectableDifferences {
+    /// Those of questions that no run has asked. `trials` is the size of the experiment's grid.
+    pub fn stated(questions: &[Question], trials: Option<usize>) -> Self {
+        let questions = questions.iter().filter(|question| chooses(question)).count();
+        let of = |share: f64| DetectableDifference {
+            metric: None,
+            differing_share: Some(share),
+            questions,
+            two_trials: detectable_difference_of_binary_scores(questions, share, corrected_level(LEVEL, 2)),
+            all_trials: trials.and_then(|trials| {
+                detectable_difference_of_binary_scores(questions, share, corrected_level(LEVEL, trials))
+            }),
+        };
+        let differences = SHARES.into_iter().map(of).collect();
+        Self {
+            questions,
+            confidence: 1.0 - LEVEL,
+            power: POWER,
+            trials,
+            run: None,
+            run_without_spread: None,
+            differences,
+        }
+    }
+
+    /// Those by the spread of a run that asked these questions, or some of them. Stated ones
+    /// if the run does not show a spread: it asked other questions, has one trial, or its
+    /// trials differ on fewer questions than a test needs.
+    pub fn of_results(questions: &[Question], trials: Option<usize>, results: &Results) -> Self {
+        Self::of_summary(questions, trials, &RunSummary::of(results, 0))
+    }
+
+    pub(crate) fn of_summary(questions: &[Question], trials: Option<usize>, run: &RunSummary) -> Self {
+        let stated = Self::stated(questions, trials);
+        let shared = shared_questions(questions, &run.questions);
+        let of = |metric: &String| {
+            let pairs = paired_differences(&run.board, &run.scores, metric, &shared);
+            let scored = pairs.iter().map(Vec::len).max()?;
+            // A metric that does not apply to each question applies to fewer of the new ones too.
+            let questions = (stated.questions * scored).div_ceil(shared.len().max(1));
+            let smallest = |trials: usize| {
+                let level = corrected_level(LEVEL, trials);
+                median(pairs.iter().filter_map(|pair| detectable_difference(pair, questions, level)).collect())
+            };
+            Some(DetectableDifference {
+                metric: Some(metric.clone()),
+                differing_share: None,
+                questions,
+                two_trials: smallest(2),
+                all_trials: trials.and_then(smallest),
+            })
+        };
+        let differences: Vec<DetectableDifference> = run.board.objective.iter().filter_map(of).collect();
+        if differences.iter().all(|difference| difference.two_trials.is_none()) {
+            return Self { run_without_spread: Some(run.board.run.clone()), ..stated };
+        }
+        Self { run: Some(run.board.run.clone()), differences, ..stated }
+    }
+
+    /// The same in sentences, which begin with a small letter and have no full stop.
+    pub fn describe(&self) -> Vec<String> {
+        let grid = self.trials.filter(|trials| *trials > 2);
+        let head =
+            format!("what {} can show (95 % confidence, found in 4 of 5 cases)", count_questions(self.questions));
+        let Some(run) = &self.run else {
+            let range = |of: fn(&DetectableDifference) -> Option<f64>| {
+                let ends: Vec<f64> = self.differences.iter().filter_map(of).collect();
+                match ends[..] {
+                    [] => "no difference".to_owned(),
+                    [.., last] if short(ends[0]) == short(last) => format!("a difference of {}", short(last)),
+                    [first, .., last] => format!("a difference of {} to {}", short(first), short(last)),
+                    [one] => format!("a difference of {}", short(one)),
+                }
+            };
+            let mut sentence = format!("{head}: {} between two trials", range(|it| it.two_trials));
+            if let Some(trials) = grid {
+                sentence += &format!(", {} between one of {trials} trials and all others", range(|it| it.all_trials));
+            }
+            let assumption = format!(
+                "this is for scores of 0 or 1, and trials that differ on {:.0} to {:.0} % of the questions; {}",
+                SHARES[0] * 100.0,
+                SHARES[1] * 100.0,
+                self.reason()
+            );
+            return vec![sentence, assumption];
+        };
+        let of = |found: &DetectableDifference| {
+            let metric = found.metric.as_deref().unwrap_or_default();
+            let Some(two) = found.two_trials else {
+                return format!("{metric}: not known, because trials differ on too few questions");
+            };
+            let mut text = format!("{metric}: a difference of {} between two trials", short(two));
+            match (grid, found.all_trials) {
+                (Some(trials), Some(all)) => {
+                    text += &format!(", {} between one of {trials} trials and all others", short(all));
+                }
+                (Some(trials), None) => text += &format!(", none between one of {trials} trials and all others"),
+                (None, _) => {}
+            }
+            if found.questions < self.questions {
+                text += &format!(" ({} have a score)", found.questions);
+            }
+            text
+        };
+        std::iter::once(format!("{head}, by the scores of run {run}:")).chain(self.differences.iter().map(of)).collect()
+    }
+
+    /// Why the spread is a stated one.
+    fn reason(&self) -> String {
+        match &self.run_without_spread {
+            Some(run) => format!(
+                "the scores of run {run} are not used, because its trials differ on fewer than {} of these questions",
+                fewest_losses(corrected_level(LEVEL, 2))
+            ),
+            None => "after a run of these questions, its scores are used instead".to_owned(),
+        }
+    }
+}
+
+fn chooses(question: &Question) -> bool {
+    question.split != Some(Split::Test)
+}
+
+fn count_questions(questions: usize) -> String {
+    if questions == 1 { "1 question".to_owned() } else { format!("{} questions", count(questions)) }
+}
+
+/// A difference with two digits that say something.
+fn short(difference: f64) -> String {
+    if difference < 0.1 { format!("{difference:.3}") } else { format!("{difference:.2}") }
+}
+
+/// The places in the run of those of its questions that are still asked, with the same words,
+/// and that trials are chosen by now.
+fn shared_questions(questions: &[Question], asked: &[Question]) -> Vec<usize> {
+    let words: BTreeMap<&str, &str> =
+        questions.iter().filter(|it| chooses(it)).map(|it| (it.id.as_str(), it.question.as_str())).collect();
+    let is_shared = |question: &Question| words.get(question.id.as_str()) == Some(&question.question.as_str());
+    asked.iter().enumerate().filter(|(_, question)| is_shared(question)).map(|(place, _)| place).collect()
+}
+
+/// For each other trial that was asked everything: the differences of its scores to those of
+/// the leading trial, where both have one.
+fn paired_differences(board: &Board, scores: &ScoreTable, metric: &str, questions: &[usize]) -> Vec<Vec<f64>> {
+    let trials = board.rows.iter().filter(|row| row.stopped.is_none()).map(|row| row.id.as_str());
+    let Some(leading) = board.leads.as_deref().or_else(|| trials.clone().next()) else { return Vec::new() };
+    let of = |trial: &str| Some(scores.by_metric(trial)?.remove(metric)?.1);
+    let Some(first) = of(leading) else { return Vec::new() };
+    let mut pairs = Vec::new();
+    for trial in trials.filter(|trial| *trial != leading) {
+        let Some(second) = of(trial) else { continue };
+        let difference = |&place: &usize| Some(second.get(place)?.value()? - first.get(place)?.value()?);
+        pairs.push(questions.iter().filter_map(difference).collect());
+    }
+    pairs
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let (low, high) = (values.get(values.len().checked_sub(1)? / 2)?, values.get(values.len() / 2)?);
+    Some(f64::midpoint(*low, *high))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::fixture;
+
+    fn questions(n: usize) -> Vec<Question> {
+        (0..n).map(|i| Question { id: format!("q{i}"), question: format!("Why {i}?"), ..Question::default() }).collect()
+    }
+
+    /// A run of 40 questions with scores of 0 where a trial loses, else 1.
+    fn run(trials: usize, loses: fn(usize, usize) -> bool) -> Results {
+        let mut results = fixture::results(trials);
+        results.questions = questions(40);
+        for trial in &mut results.trials {
+            let one = trial.questions[0].clone();
+            trial.questions = results.questions.iter().map(|asked| result_of(&one, &asked.id)).collect();
+        }
+        let scores: Vec<Vec<Option<f64>>> = (0..trials)
+            .map(|trial| (0..40).map(|at| Some(if loses(trial, at) { 0.0 } else { 1.0 })).collect())
+            .collect();
+        fixture::score(&mut results, "recall", &scores);
+        results.metrics[0].objective = true;
+        results.objective = vec!["recall".to_owned()];
+        results
+    }
+
+    fn result_of(one: &crate::results::QuestionResult, id: &str) -> crate::results::QuestionResult {
+        crate::results::QuestionResult { question: id.to_owned(), ..one.clone() }
+    }
+
+    fn second_loses(trial: usize, question: usize) -> bool {
+        trial == 1 && question.is_multiple_of(3)
+    }
+
+    #[test]
+    fn without_a_run_the_range_is_that_of_scores_of_0_or_1() {
+        let found = DetectableDifferences::stated(&questions(60), Some(24));
+        assert_eq!((found.questions, found.run.as_deref(), found.differences.len()), (60, None, 2));
+        let text = found.describe().join("\n");
+        assert!(
+            text.starts_with(
+                "what 60 questions can show (95 % confidence, found in 4 of 5 cases): a difference of 0.12 to 0.20 between two trials"
+            ),
+            "{text}"
+        );
+        assert!(text.contains("between one of 24 trials and all others") && text.contains("10 to 30 %"), "{text}");
+        let [few, many] = &found.differences[..] else { panic!("{found:?}") };
+        assert!(few.all_trials > few.two_trials && many.all_trials > many.two_trials, "more trials need more");
+    }
+
+    #[test]
+    fn few_questions_show_no_difference_and_held_back_ones_do_not_count() {
+        let found = DetectableDifferences::stated(&questions(4), None);
+        assert!(found.describe()[0].ends_with(": no difference between two trials"), "{:?}", found.describe());
+        let mut split = questions(60);
+        split[20..].iter_mut().for_each(|question| question.split = Some(Split::Test));
+        assert_eq!(DetectableDifferences::stated(&split, None).questions, 20);
+        assert_eq!(DetectableDifferences::stated(&[], None).questions, 0);
+    }
+
+    #[test]
+    fn the_spread_of_a_run_replaces_the_stated_one() {
+        let results = run(2, second_loses);
+        let found = DetectableDifferences::of_results(&questions(40), Some(2), &results);
+        assert_eq!((found.run.as_deref(), found.differences.len()), (Some("zoo-1"), 1));
+        let one = &found.differences[0];
+        assert_eq!((one.metric.as_deref(), one.questions, one.two_trials), (Some("recall"), 40, one.all_trials));
+        // 14 of 40 differ: sd 0.483, times (2.02 + 0.85) / √40.
+        assert!((one.two_trials.unwrap() - 0.219).abs() < 0.005, "{one:?}");
+        assert_eq!(found.describe().len(), 2);
+        assert!(found.describe()[0].ends_with("by the scores of run zoo-1:"), "{:?}", found.describe());
+    }
+
+    #[test]
+    fn more_questions_than_the_run_asked_show_more_and_equal_trials_do_not_count() {
+        let results = run(3, second_loses);
+        let of =
+            |n| DetectableDifferences::of_results(&questions(n), None, &results).differences[0].two_trials.unwrap();
+        assert!((of(40) / of(160) - 2.0).abs() < 0.05, "{} {}", of(40), of(160));
+        let two = DetectableDifferences::of_results(&questions(40), None, &run(2, second_loses));
+        assert_eq!(two.differences[0].two_trials, Some(of(40)), "the third trial is equal to the first");
+    }
+
+    #[test]
+    fn a_run_of_other_questions_or_of_equal_trials_shows_no_spread() {
+        let stated = DetectableDifferences::stated(&questions(40), None);
+        let mut other = questions(40);
+        other.iter_mut().for_each(|question| question.question.push_str(" Really?"));
+        let results = run(2, second_loses);
+        assert_eq!(DetectableDifferences::of_results(&other, None, &results).differences, stated.differences);
+        let equal = DetectableDifferences::of_results(&questions(40), None, &run(2, |_, _| false));
+        assert_eq!((&equal.differences, equal.run_without_spread.as_deref()), (&stated.differences, Some("zoo-1")));
+        assert!(equal.describe()[1].contains("run zoo-1 are not used"), "{:?}", equal.describe());
+        let one = DetectableDifferences::of_results(&questions(40), None, &run(1, second_loses));
+        assert_eq!(one.differences, stated.differences);
+        assert_eq!(DetectableDifferences::of_results(&[], None, &results).questions, 0);
+    }
+
+    #[test]
+    fn the_median_of_an_even_number_lies_between_the_middle_ones() {
+        assert_eq!((median(vec![]), median(vec![3.0]), median(vec![4.0, 1.0])), (None, Some(3.0), Some(2.5)));
+        assert_eq!(median(vec![9.0, 1.0, 2.0]), Some(2.0));
+    }
+}
