@@ -7,6 +7,7 @@
 //! loaded, and retrievers and rerankers which indexes are made. A component (a
 //! chunker, a retriever, …) is one file in the folder and one line in its `mod.rs`.
 
+pub mod analysis;
 mod axes;
 mod component;
 mod corpus;
