@@ -126,7 +126,7 @@ fn cut_places<'a>(text: &'a str, separator: &'a str) -> Box<dyn Iterator<Item = 
         return Box::new(cluster_starts(text).skip(1));
     }
     let ends = text.match_indices(separator).map(|(at, found)| at + found.len());
-    Box::new(ends.filter(|&end| end < text.len() && may_cut(text, end)))
+    Box::new(ends.filter(move |&end| end < text.len() && may_cut(text, end)))
 }
 
 #[cfg(test)]
@@ -161,7 +161,10 @@ mod tests {
     #[test]
     fn sentences_of_other_scripts_are_cut_before_characters_and_no_cluster_is_cut() {
         let config = Config { chunk_size: 10, chunk_overlap: 0, ..Config::default() };
-        assert_eq!(texts(&config, "第一句话说明。第二句话说明！第三句？"), ["第一句话说明。", "第二句话说明！", "第三句？"]);
+        assert_eq!(
+            texts(&config, "第一句话说明。第二句话说明！第三句？"),
+            ["第一句话说明。", "第二句话说明！", "第三句？"]
+        );
         let family = "👩‍👩‍👧";
         let config = Config { chunk_size: 32, chunk_overlap: 0, ..Config::default() };
         assert!(texts(&config, &family.repeat(20)).iter().all(|chunk| chunk.replace(family, "").is_empty()));
