@@ -10,12 +10,13 @@ from llama_index.core.node_parser import HierarchicalNodeParser, SentenceWindowN
 from llama_index.core.postprocessor import MetadataReplacementPostProcessor
 from llama_index.core.retrievers import AutoMergingRetriever
 from llama_index.core.schema import NodeRelationship, NodeWithScore
+from parsers import has_clusters
 from reasons_llama import NO_NEXT, SPACE, WINDOW_TWICE
 
 
 def windows(table, process, texts):
     """Windows of found sentences after MetadataReplacementPostProcessor."""
-    texts = {name: text for name, text in texts.items() if text.strip()}
+    texts = {name: text for name, text in texts.items() if text.strip() and not has_clusters(text)}
     listed = [{"path": name, "text": text} for name, text in texts.items()]
     draw = random.Random(3)
     for size in (3, 1):
@@ -23,7 +24,7 @@ def windows(table, process, texts):
         replace = MetadataReplacementPostProcessor(target_metadata_key="window")
         rows = {}
         for number, chunk in enumerate(
-            process.ask({"chunk": {"chunker": {"sentence_window": {"window_size": size}}, "documents": listed}})[
+            process.ask({"chunk": {"chunker": {"sentence_window": {"window_size": size, "language": "english"}}, "documents": listed}})[
                 "chunks"
             ]
         ):
@@ -64,12 +65,13 @@ def first_of(reach, n):
 
 def merges(table, process, texts):
     """AutoMergingRetriever on given hits of the leaves."""
-    texts = {name: text for name, text in texts.items() if len(text) > 2000}
+    # Texts with grapheme clusters are in the tables of the parsers: they may be cut in other ways.
+    texts = {name: text for name, text in texts.items() if len(text) > 2000 and not has_clusters(text)}
     listed = [{"path": name, "text": text} for name, text in texts.items()]
     draw = random.Random(4)
     for settings, threshold in [({}, 0.5), ({"chunk_sizes": [512, 96], "chunk_overlap": 0}, 0.4),
                                 ({"chunk_sizes": [1024, 256, 64, 32], "chunk_overlap": 8}, 0.25)]:  # fmt: skip
-        chunker = {"hierarchical": {**settings, "merge_threshold": threshold}}
+        chunker = {"hierarchical": {**settings, "merge_threshold": threshold, "language": "english"}}
         ours = process.ask({"chunk": {"chunker": chunker, "documents": listed}})["chunks"]
         parser = HierarchicalNodeParser.from_defaults(**settings)
         nodes = [

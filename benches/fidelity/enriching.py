@@ -72,7 +72,7 @@ def semantic(table, process, texts):
     process.embed = meanings
     listed = [{"path": name, "text": text} for name, text in texts.items()]
     for buffer, percentile in [(1, 95), (0, 80), (3, 50), (1, 100)]:
-        settings = {"buffer_size": buffer, "breakpoint_percentile": percentile, "least_size": 0, "most_size": 1_000_000}
+        settings = {"buffer_size": buffer, "breakpoint_percentile": percentile, "least_size": 0, "most_size": 1_000_000, "language": "english"}  # fmt: skip
         ours = {name: [] for name in texts}
         for chunk in process.ask({"chunk": {"chunker": {"semantic": settings}, "documents": listed}})["chunks"]:
             ours[chunk["document"]].append(chunk["text"])

@@ -2,6 +2,7 @@
 
 import re
 
+import regex
 from llama_index.core import Document
 from llama_index.core.node_parser import (
     HierarchicalNodeParser,
@@ -9,9 +10,10 @@ from llama_index.core.node_parser import (
     SentenceWindowNodeParser,
     TokenTextSplitter,
 )
+from llama_index.core.node_parser.text.utils import split_by_sentence_tokenizer
 from llama_index.core.schema import TextNode
 from pydantic import PrivateAttr
-from reasons_llama import EMPTY, MARKS, METADATA, TWO_TOKENS
+from reasons_llama import CLUSTERS, EMPTY, MARKS, METADATA, TWO_TOKENS
 
 # Of so many marks in a row not each can be a sentence.
 MARKS_IN_A_ROW = re.compile(r"[.!?]{33,}")
@@ -37,6 +39,61 @@ class Bounded(SentenceSplitter):
             return super()._get_splits_by_fns(text)
         finally:
             self._split_fns = every
+
+
+def has_clusters(text):
+    """Whether a text has a grapheme cluster of several characters that is no line end."""
+    return any(len(cluster) > 1 and cluster != "\r\n" for cluster in regex.findall(r"\X", text))
+
+
+def joined(split):
+    """The same cuts, without those within a grapheme cluster."""
+
+    def whole(text):
+        parts = []
+        for part in split(text):
+            if parts and part and is_within_cluster(parts[-1][-64:], part[:1]):
+                parts[-1] += part
+            else:
+                parts.append(part)
+        return parts
+
+    return whole
+
+
+def is_within_cluster(before, after):
+    if before.endswith("\r") and after == "\n":
+        return False
+    return len(regex.findall(r"\X", before + after)) == len(regex.findall(r"\X", before))
+
+
+class Whole(Bounded):
+    """As `Bounded`, and cuts no grapheme cluster."""
+
+    def __init__(self, **settings):
+        super().__init__(**settings)
+        self._split_fns = [joined(split) for split in self._split_fns]
+        self._sub_sentence_split_fns = [joined(split) for split in self._sub_sentence_split_fns]
+
+
+def whole_clusters(kind, settings):
+    """A function that makes nodes as LlamaIndex would if it did as we do in all, and cut no grapheme cluster."""
+    if kind == "token":
+        splitter = TokenTextSplitter(**settings)
+        splitter._split_fns = [joined(split) for split in splitter._split_fns]
+        return lambda text: [TextNode(text=part) for part in splitter.split_text(text)]
+    if kind == "sentence_window":
+        sentences = joined(split_by_sentence_tokenizer())
+        parser = SentenceWindowNodeParser.from_defaults(sentence_splitter=sentences, **settings)
+    elif kind == "hierarchical":
+        sizes = settings.get("chunk_sizes", [2048, 512, 128])
+        known = {f"{size}": Whole(chunk_size=size, chunk_overlap=settings.get("chunk_overlap", 20)) for size in sizes}
+        parser = HierarchicalNodeParser.from_defaults(
+            chunk_sizes=None, node_parser_ids=list(known), node_parser_map=known
+        )
+    else:
+        parser = Whole(**settings)
+    return lambda text: parser.get_nodes_from_documents([Document(text=text)])
 
 
 def our_way(kind, settings):
@@ -76,16 +133,23 @@ def chunks(table, process, texts):
         parser = {"sentence": SentenceSplitter, "token": TokenTextSplitter, "sentence_window": SentenceWindowNodeParser.from_defaults,
                   "hierarchical": HierarchicalNodeParser.from_defaults}[kind](**settings)  # fmt: skip
         ours = {name: [] for name in texts}
-        for chunk in process.ask({"chunk": {"chunker": {kind: settings}, "documents": listed}})["chunks"]:
+        # Sentences end in every text where they do in English ones, as there.
+        own = settings if kind == "token" else {**settings, "language": "english"}
+        for chunk in process.ask({"chunk": {"chunker": {kind: own}, "documents": listed}})["chunks"]:
             ours[chunk["document"]].append((chunk["level"], chunk["parent"], chunk["text"]))
         shown = ", ".join(repr(value) if isinstance(value, str) else str(value) for value in settings.values())
         row = table.row(f"{type(parser).__name__} {shown or '2048, 512, 128'}", "documents")
         name_of_change, change = our_way(kind, settings)
+        whole = whole_clusters(kind, settings)
         for name, text in texts.items():
             theirs = levels(parser.get_nodes_from_documents([Document(text=text)]))
             changed = change(text) if change else None
             changed = theirs if changed is None else levels(changed)
-            steps = [(name_of_change, changed), (EMPTY, [chunk for chunk in changed if chunk[2]])]
+            steps = [(name_of_change, changed)]
+            if has_clusters(text):
+                changed = levels(whole(text))
+                steps.append((CLUSTERS, changed))
+            steps.append((EMPTY, [chunk for chunk in changed if chunk[2]]))
             row.compare(name, ours[name], theirs, steps)
 
 
@@ -105,7 +169,8 @@ def with_metadata(table, process, texts):
     texts = {name: text for name, text in texts.items() if name.startswith(("prose/", "mixed/"))}
     listed = [{"path": name, "text": text} for name, text in texts.items()]
     ours = {name: [] for name in texts}
-    for chunk in process.ask({"chunk": {"chunker": {"sentence": settings}, "documents": listed}})["chunks"]:
+    own = {**settings, "language": "english"}
+    for chunk in process.ask({"chunk": {"chunker": {"sentence": own}, "documents": listed}})["chunks"]:
         ours[chunk["document"]].append(chunk["text"])
     splitter = SentenceSplitter(**settings)
     for name, text in texts.items():

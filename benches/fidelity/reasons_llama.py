@@ -7,6 +7,7 @@ WINDOW_TWICE = "window twice"
 NO_NEXT = "links to the next chunk"
 TWO_TOKENS = "two tokens less"
 MARKS = "runs of sentence marks"
+CLUSTERS = "characters of several"
 WORDS = "combining marks"
 ZEROS = "filled up with zeros"
 TIES = "order of equal scores"
@@ -23,6 +24,7 @@ DIFFERENCES = {
     TWO_TOKENS: "LlamaIndex' token splitter keeps two tokens free for metadata, whether there is any or not. Here the size is the size.",
     MARKS: "Cut out of its surroundings, a run such as `!?.!?.` loses one mark to a sentence of its own each time; LlamaIndex goes on "
     "until it fits or Python's recursion ends. Here a piece is cut into sentences 32 times over at most, then into clauses.",
+    CLUSTERS: "LlamaIndex cuts an accent from its letter and a flag into halves where nothing else fits. Here no grapheme cluster is cut.",
     WORDS: "A word is what Python's `\w` takes for one, which ends at each vowel sign of Hindi or Thai and each accent that is a character of "
     "its own. Here such words are whole. One of them changes the mean length and so all scores a little.",
     ZEROS: "LlamaIndex fills a BM25 result up to `top_k` with chunks that share no word with the question. Here they are no hits; in a "

@@ -55,8 +55,9 @@ class Searched:
     def __init__(self, process, texts, chunk_size, chunk_overlap=0, metadata=None):
         self.process, self.texts = process, texts
         process.embed = meanings
-        chunker = {"sentence": {"chunk_size": chunk_size, "chunk_overlap": chunk_overlap}}
-        splitter = SentenceSplitter(**chunker["sentence"])
+        sizes = {"chunk_size": chunk_size, "chunk_overlap": chunk_overlap}
+        chunker = {"sentence": {**sizes, "language": "english"}}
+        splitter = SentenceSplitter(**sizes)
         listed = [
             {"path": name, "text": text, "metadata": metadata(name) if metadata else {}} for name, text in texts.items()
         ]

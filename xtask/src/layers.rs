@@ -39,7 +39,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
     (
         "rag",
         &[
-            "types fence analysis index load trace",
+            "types analysis fence index load trace",
             "component filter python table corpus",
             "stage chunk embed prompt query rerank enrich generate retrieve *",
             "axes pipeline searcher refine",

@@ -8,6 +8,7 @@
 //! single spaces. Two differences: typographic punctuation is removed like ASCII
 //! punctuation, and dashes longer than a hyphen separate words.
 
+use rag::analysis::{Language, text_language};
 use regex::Regex;
 use rust_stemmers::{Algorithm, Stemmer};
 use std::{collections::HashSet, sync::LazyLock};
@@ -193,11 +194,26 @@ const ABBREVIATIONS: &[&str] = &[
     "e.g", "i.e", "cf", "vs", "mr", "mrs", "ms", "dr", "prof", "st", "no", "fig", "sec", "vol", "pp", "approx", "resp",
 ];
 
-/// The sentences of a text, trimmed, without empty ones. A sentence ends after
-/// `.`, `!` or `?` (and closing quotes or brackets) before white space, unless
-/// an abbreviation ends there or a small letter follows, or at an empty line.
-/// Together they hold every word of the text.
+/// The sentences of a text, trimmed, without empty ones. Together they hold every word of
+/// the text. A text in another language than English, or with letters of other scripts, is
+/// cut by [`rag::analysis::sentences`].
 pub(crate) fn sentences(text: &str) -> Vec<&str> {
+    let language = text_language(text).filter(|language| *language != Language::ENGLISH);
+    if language.is_none() && !text.chars().any(|c| c >= FIRST_OF_OTHER_SCRIPTS && c.is_alphabetic()) {
+        return english_sentences(text);
+    }
+    let spans = rag::analysis::sentences(text, language);
+    let found = spans.into_iter().map(|span| text[span.start..span.end].trim());
+    found.filter(|sentence| sentence.chars().any(char::is_alphanumeric)).collect()
+}
+
+/// The first Armenian letter; Latin, Greek and Cyrillic letters come before it.
+const FIRST_OF_OTHER_SCRIPTS: char = '\u{531}';
+
+/// English sentences. One ends after `.`, `!` or `?` (and closing quotes or brackets)
+/// before white space, unless an abbreviation ends there or a small letter follows, or at
+/// an empty line.
+fn english_sentences(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut start = 0;
     let mut characters = text.char_indices().peekable();
@@ -301,6 +317,19 @@ mod tests {
             sentences(text),
             ["Use apt, e.g. APT 2.0.", "It works (mostly.)", "See v.", "3!", "Done\nnow. and on"]
         );
+    }
+
+    #[test]
+    fn sentences_of_other_languages_end_by_their_own_rules() {
+        let german =
+            "Das Paket hängt z. B. von Dr. Müllers Bibliothek ab, die größer ist. Prüfen Sie es am 3. Oktober.";
+        assert_eq!(
+            sentences(german),
+            ["Das Paket hängt z. B. von Dr. Müllers Bibliothek ab, die größer ist.", "Prüfen Sie es am 3. Oktober."]
+        );
+        assert_eq!(sentences("「はい。」第二の文です！本当？"), ["「はい。」", "第二の文です！", "本当？"]);
+        assert_eq!(sentences("यह पहला है। यह दूसरा है।"), ["यह पहला है।", "यह दूसरा है।"]);
+        assert_eq!(sentences("ما هذا؟ هذا كتاب."), ["ما هذا؟", "هذا كتاب."]);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //!
 //! Every prompt that shows text from a corpus, of any stage, goes through here.
 
-use crate::Passage;
+use crate::{Passage, analysis::cluster_starts};
 use models::{Message, Role};
 use regex::{Captures, Regex};
 use std::{borrow::Cow, sync::LazyLock};
@@ -57,7 +57,8 @@ pub(crate) fn sources(passages: &[Passage], room: usize, count: &dyn Fn(&str) ->
 }
 
 /// The end of the longest beginning of a text that is at most `limit` tokens:
-/// after a sentence if one fits, else after a word, else after a character.
+/// after a sentence if one fits, else after a word, else after a grapheme cluster, else after a
+/// character.
 pub(crate) fn cut(text: &str, limit: usize, count: &dyn Fn(&str) -> usize) -> usize {
     if count(text) <= limit {
         return text.len();
@@ -69,6 +70,7 @@ pub(crate) fn cut(text: &str, limit: usize, count: &dyn Fn(&str) -> usize) -> us
     let end = |(start, part): (usize, &str)| start + part.len();
     fit(text.split_sentence_bound_indices().map(end).collect())
         .or_else(|| fit(text.split_word_bound_indices().filter(|(_, word)| !word.trim().is_empty()).map(end).collect()))
+        .or_else(|| fit(cluster_starts(text).skip(1).collect()))
         .or_else(|| fit(text.char_indices().map(|(start, c)| start + c.len_utf8()).collect()))
         .unwrap_or(0)
 }

@@ -1,19 +1,19 @@
 //! The part of a passage that a reader should see first: the sentence that
 //! shares the most words with the question. No model is asked.
 
-use rag::analysis::has_spaceless_script;
+use rag::analysis::{cut_before, ends_sentence, first_clusters, has_spaceless_script};
 use std::collections::BTreeSet;
 
 /// Two words count as forms of one word if this many first letters are equal.
 const STEM_LETTERS: usize = 5;
 
-/// A text on one line, cut after this many characters.
+/// A text on one line, cut after this many characters as readers count them (grapheme clusters).
 pub fn beginning(text: &str, characters: usize) -> String {
     let words = one_line(text);
-    if words.chars().count() <= characters {
+    let cut = first_clusters(&words, characters);
+    if cut.len() == words.len() {
         return words;
     }
-    let cut: String = words.chars().take(characters).collect();
     format!("{}…", cut.trim_end())
 }
 
@@ -43,9 +43,8 @@ pub fn matching(text: &str, question: &str, characters: usize) -> String {
         // From a little before the first word that the question has too.
         let first = words(&text[start..end]).find(|(_, word)| asked.contains(&stem(word))).map_or(0, |(at, _)| at);
         let before: usize = text[start..start + first].chars().rev().take(characters / 4).map(char::len_utf8).sum();
-        start = word_start(&text, start + first - before, start);
-        let whole: usize = text[start..end].chars().take(characters).map(char::len_utf8).sum();
-        end = start + whole;
+        start = word_start(&text, cut_before(&text, start + first - before), start);
+        end = start + first_clusters(&text[start..end], characters).len();
     } else {
         for &(_, next) in &sentences[best + 1..] {
             if !fits(start, next) {
@@ -76,8 +75,7 @@ fn sentences(text: &str) -> Vec<(usize, usize)> {
     while let Some((at, letter)) = letters.next() {
         let ends = match letter {
             '.' | '!' | '?' => letters.peek().is_some_and(|(_, next)| next.is_whitespace()),
-            '。' | '！' | '？' => true,
-            _ => false,
+            _ => ends_sentence(letter),
         };
         if ends {
             let end = at + letter.len_utf8();
@@ -135,6 +133,19 @@ mod tests {
         assert_eq!(matching("One  two.\nThree.", "four", 80), "One two. Three.");
         assert_eq!(matching(TEXT, "Ptarmigan?", 20), "Owls live in barns a…");
         assert_eq!(matching("中文句子没有空格。这是第二句话！", "什么", 5), "中文句子没…");
+    }
+
+    #[test]
+    fn what_readers_take_for_one_character_is_not_cut() {
+        assert_eq!(beginning("👩‍👩‍👧👩‍👩‍👧👩‍👩‍👧", 2), "👩‍👩‍👧👩‍👩‍👧…");
+        assert_eq!(beginning("e\u{301}e\u{301}", 1), "e\u{301}…");
+        assert_eq!(beginning("e\u{301}e\u{301}", 2), "e\u{301}e\u{301}");
+    }
+
+    #[test]
+    fn sentences_of_other_scripts_are_found() {
+        let text = "第一句话说明安装。第二句话说明 reprepro 配置。第三句话说明升级。";
+        assert_eq!(matching(text, "reprepro", 20), "…第二句话说明 reprepro 配置。…");
     }
 
     #[test]

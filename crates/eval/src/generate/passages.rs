@@ -3,7 +3,7 @@
 use super::{GenerateOptions, Rejection, RejectionReason};
 use crate::statistics::Random;
 use crate::words;
-use rag::Chunk;
+use rag::{Chunk, analysis::ends_sentence};
 use std::collections::{BTreeMap, HashSet};
 
 /// Headings of sections without content, between commas.
@@ -72,7 +72,10 @@ fn is_prose(text: &str) -> bool {
     let n_letters = text.chars().filter(|c| c.is_alphabetic()).count();
     let n_visible = text.chars().filter(|c| !c.is_whitespace()).count();
     let is_sentence = |sentence: &&str| {
-        sentence.split_whitespace().count() >= 5 && sentence.ends_with(['.', '!', '?', ')', '"', '”', ':', '。'])
+        // Chinese, Japanese and Thai sentences are one word by their spaces.
+        let is_long = sentence.split_whitespace().count() >= 5
+            || sentence.chars().filter(|c| *c >= '\u{e00}' && c.is_alphabetic()).nth(9).is_some();
+        is_long && sentence.ends_with(|c| ends_sentence(c) || matches!(c, ')' | '"' | '”' | ':' | '」' | '）'))
     };
     let n_sentences = words::sentences(text).iter().filter(|sentence| is_sentence(sentence)).count();
     let tokens = words::tokens(text, false);

@@ -28,7 +28,7 @@ use crate::verdict::{Inquiry, VerdictKind};
 use crate::words;
 use serde::{Deserialize, Serialize};
 
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 /// Settings of context recall.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]

@@ -1,4 +1,5 @@
-//! `analysis`: cuts texts into the terms that are counted and compared.
+//! `analysis`: what texts of any language are made of: sentences, graphemes, and the terms that are
+//! counted and compared.
 //!
 //! Everything that counts words goes through here: BM25, the search for an answer's
 //! source, the choice of near sentences. What a term is depends on the language, and
@@ -30,15 +31,27 @@
 //! Mayfield, Character N-Gram Tokenization for European Language Text Retrieval, 2004;
 //! Snowball, <https://snowballstem.org>; the stop words of NLTK.
 
+mod abbreviations;
 mod analyzer;
 mod characters;
+mod graphemes;
 mod language;
+mod marks;
+mod recognition;
 mod rules;
+mod sentences;
+#[cfg(test)]
+mod sentences_tests;
 mod words;
 
 pub use analyzer::Analyzer;
+pub use graphemes::{cluster_starts, cut_before, first_clusters, may_cut};
 pub use language::{FEWEST_LETTERS, Language, LanguageChoice};
+pub use marks::ends_sentence;
+pub use recognition::{document_language, text_language};
 pub use rules::document_languages;
+pub use sentences::sentences;
+pub(crate) use sentences::{starts_by_script, tiles};
 pub use words::{has_spaceless_script, words};
 
 use serde::{Deserialize, Serialize};

@@ -2,7 +2,9 @@
 
 use super::{ChunkerConfig, TokenCounter, classes::is_blank};
 use crate::{
-    Chunk, ChunkTable, Component, Context, Document, Format, Hit, InputSize, Page, Span, pins_tests::small_chunks,
+    Chunk, ChunkTable, Component, Context, Document, Format, Hit, InputSize, Page, Span,
+    analysis::{cut_before, may_cut},
+    pins_tests::small_chunks,
 };
 use serde_json::json;
 
@@ -47,6 +49,11 @@ pub(super) fn nasty_texts() -> Vec<String> {
         "!?.".repeat(5000),
         ". . . . ".repeat(5000),
         "a.\u{a0}.\u{a0}.\u{a0}".repeat(2000),
+        "e\u{301}, \u{301}a,\u{301}b\n\u{301}c. \u{301}D".repeat(300),
+        "मैं क्षेत्र में हूँ। ".repeat(300),
+        "\u{200f}ما هذا؟ نعم۔ apt-get 2.0 الآن. ".repeat(300),
+        "ระบบจัดการแพ็กเกจจะแก้ไขการพึ่งพาโดยอัตโนมัติ ".repeat(300),
+        "\u{1112}\u{1161}\u{11ab}🇩🇪🇫🇷ｶﾞ\u{200b}".repeat(600),
     ]
 }
 
@@ -132,6 +139,57 @@ fn chunks_of_any_text_are_sound() {
             }
         }
     }
+}
+
+#[test]
+fn no_chunk_is_cut_within_a_grapheme_cluster_unless_the_cluster_is_larger() {
+    for (config, size) in configs() {
+        let chunker = config.build(&Context::default()).unwrap();
+        for text in nasty_texts() {
+            let text: String = text.chars().take(10_000).collect();
+            let document = Document { format: Format::Markdown, ..text_document(&text) };
+            for chunk in chunker.chunk_now(&document).unwrap() {
+                for at in [chunk.span.start, chunk.span.end].into_iter().filter(|&at| !may_cut(&text, at)) {
+                    let start = cut_before(&text, at);
+                    let end = (at..).find(|&at| may_cut(&text, at)).unwrap();
+                    let cluster = &text[start..end];
+                    // White space at the ends of a chunk is dropped, also before an accent.
+                    let is_trimmed = cluster.starts_with(is_blank);
+                    let is_large = size.is_some_and(|size| TokenCounter::shared().count(cluster) > size);
+                    assert!(is_trimmed || is_large, "{config:?}: {cluster:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_named_language_cuts_where_the_detected_one_does() {
+    let text = "Das Paket hängt z. B. von anderen Paketen ab, die am 3. Oktober erschienen sind. Dr. Müller pflegt sie seit \
+                mehreren Jahren. Wer eine ältere Version behalten will, hält das Paket fest, damit es bei keiner \
+                Aktualisierung des Systems angefasst wird. Danach ist alles in Ordnung.";
+    let cut = |settings: serde_json::Value| -> Vec<String> {
+        let config: ChunkerConfig = serde_json::from_value(settings).unwrap();
+        let chunks = config.build(&Context::default()).unwrap().chunk_now(&text_document(text)).unwrap();
+        chunks.into_iter().filter(|chunk| chunk.searchable).map(|chunk| chunk.text).collect()
+    };
+    for name in ["sentence", "markdown", "hierarchical", "sentence_window"] {
+        let with = |language: &str| {
+            let mut settings = json!({ "language": language });
+            match name {
+                "hierarchical" => settings["chunk_sizes"] = json!([64, 24]),
+                "sentence_window" => {}
+                _ => settings["chunk_size"] = json!(24),
+            }
+            cut(json!({ name: settings }))
+        };
+        assert_eq!(with("auto"), with("german"), "{name}");
+    }
+    let sentences = |language: &str| cut(json!({ "sentence_window": { "language": language } }));
+    assert_eq!((sentences("german").len(), sentences("auto").len()), (4, 4));
+    assert!(sentences("english").iter().any(|sentence| sentence.starts_with("Müller")));
+    let refused = serde_json::from_value::<ChunkerConfig>(json!({ "sentence": { "language": "germn" } }));
+    assert!(refused.unwrap_err().to_string().contains("germn"));
 }
 
 #[test]

@@ -16,16 +16,18 @@
 use super::{
     Chunker,
     outline::{Outline, link},
+    sentences::SentenceFinder,
     split::{Cut, Splitter, check_sizes, not_set, overlap_follows_size},
 };
 use crate::{
     Chunk, ChunkTable, Component, Context, Document, Error, Hit, InputSize, Passage, Span,
+    analysis::LanguageChoice,
     component::{ensure, settings},
 };
 use async_trait::async_trait;
 use std::collections::HashSet;
 
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 /// More rounds than any list needs, since a hit can rise only as often as there
 /// are levels. The bound excludes an endless loop.
@@ -49,6 +51,9 @@ settings! {
         /// A parent replaces its children if more than this share of them was
         /// found. From 0 to 1. Default 0.5.
         pub merge_threshold: f64 = 0.5,
+        /// The language whose rules find sentences, by its English name in small letters, such
+        /// as `german`. Default `auto`: the language of each document, if it is recognised, else English.
+        pub language: LanguageChoice = LanguageChoice::Auto,
     }
 }
 
@@ -89,7 +94,9 @@ impl Config {
         for &size in &self.chunk_sizes {
             check_sizes(COMPONENT, "chunk_sizes", size, default_size, self.chunk_overlap)?;
         }
-        let splitter = |&size: &u32| Splitter::by_tokens(Cut::of_sentences("\n\n\n", " "), size, self.chunk_overlap);
+        let splitter = |&size: &u32| {
+            Splitter::by_tokens(Cut::of_sentences(self.language, "\n\n\n", " "), size, self.chunk_overlap)
+        };
         Ok(Box::new(Hierarchical {
             levels: self.chunk_sizes.iter().map(splitter).collect(),
             merge_threshold: self.merge_threshold,
@@ -106,6 +113,7 @@ struct Hierarchical {
 impl Chunker for Hierarchical {
     async fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error> {
         let outline = Outline::new(document);
+        let finder = self.levels.first().map_or(SentenceFinder::Punkt, |level| level.finder(&document.text));
         let mut chunks: Vec<Chunk> = Vec::new();
         // The chunks of the level above, by number; the document at first.
         let mut above = vec![(None, Span { start: 0, end: document.text.len() })];
@@ -113,7 +121,7 @@ impl Chunker for Hierarchical {
             let level_start = chunks.len();
             for (parent, within) in above {
                 let family_start = chunks.len();
-                for span in splitter.split(&document.text, within) {
+                for span in splitter.split(&document.text, within, finder) {
                     let number = u32::try_from(chunks.len()).unwrap_or(u32::MAX);
                     let searchable = usize::from(level) + 1 == self.levels.len();
                     chunks.push(Chunk { searchable, level, parent, ..outline.chunk(number, span) });

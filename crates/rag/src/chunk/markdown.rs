@@ -11,13 +11,14 @@
 use super::{
     Chunker,
     outline::{Outline, link},
+    sentences::SentenceFinder,
     split::{Cut, Joiner, Splitter, check_sizes, cut_by_size, not_set, overlap_follows_size, trim},
 };
-use crate::{Chunk, Component, Context, Document, Error, Span, component::settings};
+use crate::{Chunk, Component, Context, Document, Error, Span, analysis::LanguageChoice, component::settings};
 use async_trait::async_trait;
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 settings! {
     /// Settings of `markdown`.
@@ -35,6 +36,9 @@ settings! {
         pub chunk_overlap: u32 = 50,
         /// Whether small sections under one heading share a chunk. Default true.
         pub merge_sections: bool = true,
+        /// The language whose rules find sentences, by its English name in small letters, such
+        /// as `german`. Default `auto`: the language of each document, if it is recognised, else English.
+        pub language: LanguageChoice = LanguageChoice::Auto,
     }
 }
 
@@ -50,7 +54,7 @@ impl Config {
         let splitter = |cuts| Splitter::by_tokens(cuts, self.chunk_size, self.chunk_overlap);
         let lines = vec![Cut::Before("\n".to_owned()), Cut::Before(" ".to_owned()), Cut::Characters];
         Ok(Box::new(MarkdownChunker {
-            prose: splitter(Cut::of_sentences("\n\n", " ")),
+            prose: splitter(Cut::of_sentences(self.language, "\n\n", " ")),
             blocks: splitter(lines),
             merge_sections: self.merge_sections,
         }))
@@ -91,9 +95,10 @@ impl Chunker for MarkdownChunker {
             Structure { sections: vec![MarkdownSection { span: whole, path: Vec::new() }], blocks: Vec::new() }
         };
         let outline = Outline::new(document);
+        let finder = self.prose.finder(text);
         let mut chunks = Vec::new();
         for section in self.group(text, structure.sections) {
-            for span in self.split(text, section.span, &structure.blocks) {
+            for span in self.split(text, section.span, finder, &structure.blocks) {
                 let number = u32::try_from(chunks.len()).unwrap_or(u32::MAX);
                 chunks.push(outline.chunk(number, span));
             }
@@ -133,7 +138,7 @@ impl MarkdownChunker {
         groups
     }
 
-    fn split(&self, text: &str, within: Span, blocks: &[Span]) -> Vec<Span> {
+    fn split(&self, text: &str, within: Span, finder: SentenceFinder, blocks: &[Span]) -> Vec<Span> {
         if self.prose.count(&text[within.start..within.end]).is_some() {
             return trim(text, within).into_iter().collect();
         }
@@ -144,25 +149,25 @@ impl MarkdownChunker {
                 break;
             }
             if at < block.start {
-                self.cut_prose(text, Span { start: at, end: block.start }, &mut joiner);
+                self.cut_prose(text, Span { start: at, end: block.start }, finder, &mut joiner);
             }
             // A block that fits is one piece; one that does not is cut too.
-            self.blocks.cut(text, *block, &mut joiner);
+            self.blocks.cut(text, *block, finder, &mut joiner);
             at = block.end;
         }
         if at < within.end {
-            self.cut_prose(text, Span { start: at, end: within.end }, &mut joiner);
+            self.cut_prose(text, Span { start: at, end: within.end }, finder, &mut joiner);
         }
         joiner.finish()
     }
 
     /// Cuts prose at its paragraphs and sentences even where all of it would
     /// fit, so that chunks are filled evenly.
-    fn cut_prose(&self, text: &str, span: Span, joiner: &mut Joiner<'_>) {
+    fn cut_prose(&self, text: &str, span: Span, finder: SentenceFinder, joiner: &mut Joiner<'_>) {
         let mut start = span.start;
         for paragraph in text[span.start..span.end].split_inclusive("\n\n") {
             let end = start + paragraph.len();
-            self.prose.cut(text, Span { start, end }, joiner);
+            self.prose.cut(text, Span { start, end }, finder, joiner);
             start = end;
         }
     }

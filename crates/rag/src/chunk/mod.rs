@@ -3,6 +3,7 @@
 mod classes;
 mod outline;
 mod punkt;
+mod sentences;
 mod split;
 mod tokens;
 mod vocabulary;

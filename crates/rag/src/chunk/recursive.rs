@@ -14,11 +14,12 @@ use super::{
 };
 use crate::{
     Chunk, Component, Context, Document, Error, Span,
+    analysis::{cluster_starts, may_cut, tiles},
     component::{ensure, settings},
 };
 use async_trait::async_trait;
 
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 settings! {
     /// Settings of `recursive`.
@@ -33,9 +34,11 @@ settings! {
         #[serde(default = "not_set")]
         #[schemars(with = "Option<u32>", extend("default" = null))]
         pub chunk_overlap: u32 = 50,
-        /// Where to cut, coarse first; an empty string cuts between characters and
-        /// must come last. Default blank line, line end, `. `, space, empty.
-        pub separators: Vec<String> = ["\n\n", "\n", ". ", " ", ""].map(str::to_owned).to_vec(),
+        /// Where to cut, coarse first; an empty string cuts between grapheme clusters and
+        /// must come last. Default blank line, line end, the ends of sentences of several
+        /// scripts (`. `, `。`, `！`, `？`, `؟`, `۔`, `।`), space, Chinese and Japanese commas, empty.
+        pub separators: Vec<String> =
+            ["\n\n", "\n", ". ", "。", "！", "？", "؟", "۔", "।", " ", "，", "、", ""].map(str::to_owned).to_vec(),
     }
 }
 
@@ -67,21 +70,32 @@ impl Config {
     fn cut(&self, text: &str, span: Span, level: usize, joiner: &mut Joiner<'_>) {
         let stretch = &text[span.start..span.end];
         let Some(offset) = self.separators.iter().skip(level).position(|separator| cuts(stretch, separator)) else {
-            joiner.push(span, self.chunk_size as usize);
+            self.cut_cluster(text, span, joiner);
             return;
         };
         let level = level + offset;
         // What is cut stands alone: joined neither with what comes before it
         // nor with what comes after.
         joiner.flush();
-        let mut start = span.start;
-        for length in piece_lengths(stretch, &self.separators[level]) {
-            let piece = Span { start, end: start + length };
-            start = piece.end;
+        for piece in tiles(stretch, cut_places(stretch, &self.separators[level])) {
+            let piece = Span { start: span.start + piece.start, end: span.start + piece.end };
             match self.count(&text[piece.start..piece.end]) {
                 Some(count) => joiner.push(piece, count),
                 None => self.cut(text, piece, level + 1, joiner),
             }
+        }
+        joiner.flush();
+    }
+}
+
+impl Config {
+    /// Cuts a single grapheme cluster that is too large between its characters.
+    fn cut_cluster(&self, text: &str, span: Span, joiner: &mut Joiner<'_>) {
+        joiner.flush();
+        for (offset, c) in text[span.start..span.end].char_indices() {
+            let piece = Span { start: span.start + offset, end: span.start + offset + c.len_utf8() };
+            let count = self.count(&text[piece.start..piece.end]).unwrap_or(self.chunk_size as usize);
+            joiner.push(piece, count);
         }
         joiner.flush();
     }
@@ -103,19 +117,16 @@ impl Chunker for Config {
 
 /// Whether the separator cuts the text into more than one piece.
 fn cuts(text: &str, separator: &str) -> bool {
-    if separator.is_empty() {
-        return text.chars().nth(1).is_some();
-    }
-    text.find(separator).is_some_and(|at| at + separator.len() < text.len())
+    cut_places(text, separator).next().is_some()
 }
 
-/// The lengths of the pieces, each with the separator that closes it.
-fn piece_lengths<'a>(text: &'a str, separator: &'a str) -> Box<dyn Iterator<Item = usize> + 'a> {
+/// Where a separator cuts a text: after each place where it stands, but in no grapheme cluster.
+fn cut_places<'a>(text: &'a str, separator: &'a str) -> Box<dyn Iterator<Item = usize> + 'a> {
     if separator.is_empty() {
-        Box::new(text.chars().map(char::len_utf8))
-    } else {
-        Box::new(text.split_inclusive(separator).map(str::len))
+        return Box::new(cluster_starts(text).skip(1));
     }
+    let ends = text.match_indices(separator).map(|(at, found)| at + found.len());
+    Box::new(ends.filter(move |&end| end < text.len() && may_cut(text, end)))
 }
 
 #[cfg(test)]
@@ -145,6 +156,22 @@ mod tests {
             texts(&config, "One.\n\nTwo.\n\nThree four five six seven."),
             ["One.\n\nTwo.", "Three four five six seven."]
         );
+    }
+
+    #[test]
+    fn sentences_of_other_scripts_are_cut_before_characters_and_no_cluster_is_cut() {
+        let config = Config { chunk_size: 10, chunk_overlap: 0, ..Config::default() };
+        assert_eq!(
+            texts(&config, "第一句话说明。第二句话说明！第三句？"),
+            ["第一句话说明。", "第二句话说明！", "第三句？"]
+        );
+        let family = "👩‍👩‍👧";
+        let config = Config { chunk_size: 32, chunk_overlap: 0, ..Config::default() };
+        assert!(texts(&config, &family.repeat(20)).iter().all(|chunk| chunk.replace(family, "").is_empty()));
+        // A letter with so many accents that no chunk holds them is cut between them.
+        let zalgo = format!("e{}", "\u{301}".repeat(200));
+        let cut = texts(&config, &zalgo);
+        assert!(cut.len() > 1 && cut.concat() == zalgo);
     }
 
     #[test]

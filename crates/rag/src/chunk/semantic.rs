@@ -20,18 +20,19 @@
 use super::{
     Chunker,
     outline::Outline,
-    punkt,
+    sentences::SentenceFinder,
     split::{Cut, Splitter, check_sizes, trim},
     tokens::TokenCounter,
 };
 use crate::{
     Chunk, Component, Context, Document, Error, InputSize, Span,
+    analysis::LanguageChoice,
     component::{ensure, settings},
 };
 use async_trait::async_trait;
 use models::{Embedder, InputKind, Matrix};
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 const NAME: &str = "chunker semantic";
 
 settings! {
@@ -49,6 +50,9 @@ settings! {
         pub least_size: u32 = 32,
         /// A chunk of more tokens is cut. Default 1024.
         pub most_size: u32 = 1024,
+        /// The language whose rules find sentences, by its English name in small letters, such
+        /// as `german`. Default `auto`: the language of each document, if it is recognised, else English.
+        pub language: LanguageChoice = LanguageChoice::Auto,
     }
 }
 
@@ -74,7 +78,7 @@ impl Config {
         check_sizes(NAME, "most_size", most, most, 0)?;
         let reason = format!("`least_size` ({least}) is larger than `most_size` ({most}); make it smaller");
         ensure(NAME, least <= most, reason)?;
-        let splitter = Splitter::by_tokens(Cut::of_sentences("\n\n\n", " "), self.most_size, 0);
+        let splitter = Splitter::by_tokens(Cut::of_sentences(self.language, "\n\n\n", " "), self.most_size, 0);
         Ok(Box::new(Semantic { config: self.clone(), splitter, embedder: cx.embedder(NAME)? }))
     }
 }
@@ -90,7 +94,8 @@ struct Semantic {
 impl Chunker for Semantic {
     async fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error> {
         let text = &document.text;
-        let sentences = punkt::sentences(text);
+        let finder = SentenceFinder::new(self.config.language, text);
+        let sentences = finder.sentences(text);
         let groups = match sentences.len() {
             0 | 1 => sentences,
             _ => {
@@ -98,7 +103,7 @@ impl Chunker for Semantic {
                 groups(&sentences, &distances(&vectors), self.config.breakpoint_percentile)
             }
         };
-        let cut = self.join_small(text, &groups).into_iter().flat_map(|group| self.splitter.split(text, group));
+        let cut = self.join_small(text, &groups).into_iter().flat_map(|group| self.splitter.split(text, group, finder));
         Ok(Outline::new(document).linked_chunks(cut))
     }
 }
@@ -182,7 +187,7 @@ mod tests {
     }
 
     fn sized(least_size: u32, most_size: u32) -> Config {
-        Config { buffer_size: 0, breakpoint_percentile: 80.0, least_size, most_size }
+        Config { buffer_size: 0, breakpoint_percentile: 80.0, least_size, most_size, ..Config::default() }
     }
 
     // The vectors of the test's model count letters.

@@ -1,17 +1,18 @@
 //! `sentence`: chunks of whole sentences that overlap.
 //!
 //! The usual first choice: chunks of an even size that seldom cut a sentence.
-//! Gives the same chunks as LlamaIndex's `SentenceSplitter` for a document
-//! without metadata (metadata is not counted as part of a chunk here).
+//! Gives the same chunks as LlamaIndex's `SentenceSplitter` for an English document
+//! without metadata (metadata is not counted as part of a chunk here). Sentences of
+//! other languages end by rules of their own, and no grapheme cluster is cut.
 //! Source: LlamaIndex 0.14 `SentenceSplitter`, its algorithm and defaults.
 
 use super::{
     Chunker,
     split::{Cut, Splitter, check_separator, check_sizes, cut_by_size, not_set, overlap_follows_size},
 };
-use crate::{Component, Context, Error, component::settings};
+use crate::{Component, Context, Error, analysis::LanguageChoice, component::settings};
 
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 settings! {
     /// Settings of `sentence`.
@@ -32,6 +33,9 @@ settings! {
         /// What separates words; a sentence that is too long is cut there. Default one
         /// space.
         pub separator: String = " ".to_owned(),
+        /// The language whose rules find sentences, by its English name in small letters, such
+        /// as `german`. Default `auto`: the language of each document, if it is recognised, else English.
+        pub language: LanguageChoice = LanguageChoice::Auto,
     }
 }
 
@@ -50,7 +54,7 @@ impl Config {
         check_sizes(COMPONENT, "chunk_size", self.chunk_size, Self::default().chunk_size, self.chunk_overlap)?;
         check_separator(COMPONENT, "paragraph_separator", &self.paragraph_separator)?;
         check_separator(COMPONENT, "separator", &self.separator)?;
-        let cuts = Cut::of_sentences(&self.paragraph_separator, &self.separator);
+        let cuts = Cut::of_sentences(self.language, &self.paragraph_separator, &self.separator);
         Ok(Box::new(Splitter::by_tokens(cuts, self.chunk_size, self.chunk_overlap)))
     }
 }

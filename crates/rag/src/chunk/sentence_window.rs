@@ -5,24 +5,26 @@
 //! prose. Sentences are not limited in size: an embedder may cut a long one.
 //! Source: LlamaIndex 0.14 `SentenceWindowNodeParser` with
 //! `MetadataReplacementPostProcessor`. Differences: a window is the text as it
-//! stands (LlamaIndex joins sentences by one more space), and windows of
+//! stands (LlamaIndex joins sentences by one more space), sentences of other
+//! languages than English end by rules of their own, and windows of
 //! exactly the same sentences are kept once, with the best score. Windows that
 //! merely overlap are kept, as there.
 
 use super::{
     Chunker,
     outline::{Outline, merge_headings},
-    punkt,
+    sentences::SentenceFinder,
     split::trim,
 };
 use crate::{
     Chunk, ChunkTable, Component, Context, Document, Error, Hit, InputSize, Passage, Span,
+    analysis::LanguageChoice,
     component::{ensure, settings},
 };
 use async_trait::async_trait;
 use std::collections::HashMap;
 
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 /// Tokens of a sentence, for estimates: a short one means more chunks, a long one larger passages.
 const SHORT_SENTENCE: u64 = 16;
@@ -34,6 +36,9 @@ settings! {
         /// How many sentences before and after the one found. Default 3, so at
         /// most seven in all.
         pub window_size: u32 = 3,
+        /// The language whose rules find sentences, by its English name in small letters, such
+        /// as `german`. Default `auto`: the language of each document, if it is recognised, else English.
+        pub language: LanguageChoice = LanguageChoice::Auto,
     }
 }
 
@@ -69,7 +74,8 @@ impl Chunker for Config {
     async fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error> {
         // White space after a sentence stays with it, so that windows can be
         // put together from the sentences alone.
-        Ok(Outline::new(document).linked_chunks(punkt::sentences(&document.text)))
+        let sentences = SentenceFinder::new(self.language, &document.text).sentences(&document.text);
+        Ok(Outline::new(document).linked_chunks(sentences))
     }
 
     fn context(&self, hits: Vec<Hit>, table: &ChunkTable) -> Vec<Passage> {
@@ -145,7 +151,12 @@ mod tests {
     #[test]
     fn a_window_of_nothing_is_refused() {
         assert!(
-            Config { window_size: 0 }.build(&Context::default()).err().unwrap().to_string().contains("window_size")
+            Config { window_size: 0, ..Config::default() }
+                .build(&Context::default())
+                .err()
+                .unwrap()
+                .to_string()
+                .contains("window_size")
         );
     }
 }

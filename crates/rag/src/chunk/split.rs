@@ -5,11 +5,16 @@
 //! try a list of cuts, coarse ones first, on every piece that is too large;
 //! then fill chunks with whole pieces and start the next chunk with the last
 //! pieces of the one before. Sizes of pieces are counted one by one and added
-//! up, as LlamaIndex does, so a chunk's own count may differ a little.
+//! up, as LlamaIndex does, so a chunk's own count may differ a little. Unlike there,
+//! no grapheme cluster is cut, as long as it fits into a chunk.
 //! Source: LlamaIndex 0.14 `SentenceSplitter` and `TokenTextSplitter`.
 
-use super::{Chunker, classes::is_blank, outline::Outline, punkt, tokens::TokenCounter};
-use crate::{Chunk, Document, Error, Span, component::ensure};
+use super::{Chunker, classes::is_blank, outline::Outline, sentences::SentenceFinder, tokens::TokenCounter};
+use crate::{
+    Chunk, Document, Error, Span,
+    analysis::{LanguageChoice, cluster_starts, may_cut, tiles},
+    component::ensure,
+};
 use async_trait::async_trait;
 use std::collections::VecDeque;
 
@@ -26,20 +31,21 @@ const MOST_SENTENCE_CUTS: u32 = 32;
 pub(super) enum Cut {
     /// Before each place where this stands, so that it opens the next piece.
     Before(String),
-    /// Into sentences.
-    Sentences,
-    /// After each comma, semicolon, full stop and CJK end mark.
+    /// Into sentences, by the rules of this language.
+    Sentences(LanguageChoice),
+    /// After each comma, semicolon and full stop, and their like in other scripts.
     Clauses,
-    /// Into characters.
+    /// Into grapheme clusters. A single one, such as a letter with hundreds of accents, is
+    /// cut into its characters.
     Characters,
 }
 
 impl Cut {
     /// The cuts of LlamaIndex's sentence splitter.
-    pub(super) fn of_sentences(paragraph_separator: &str, separator: &str) -> Vec<Self> {
+    pub(super) fn of_sentences(language: LanguageChoice, paragraph_separator: &str, separator: &str) -> Vec<Self> {
         vec![
             Self::Before(paragraph_separator.to_owned()),
-            Self::Sentences,
+            Self::Sentences(language),
             Self::Clauses,
             Self::Before(separator.to_owned()),
             Self::Characters,
@@ -47,33 +53,24 @@ impl Cut {
     }
 
     /// The pieces, in order and without gaps, or one or none if there is
-    /// nothing to cut.
-    fn pieces(&self, text: &str) -> Vec<Span> {
+    /// nothing to cut. No grapheme cluster is cut, except a single one.
+    fn pieces(&self, text: &str, finder: SentenceFinder) -> Vec<Span> {
+        let may_cut = |at: &usize| may_cut(text, *at);
         match self {
-            Self::Before(separator) => tiles(text, text.match_indices(separator.as_str()).map(|(at, _)| at)),
-            Self::Sentences => punkt::sentences(text),
-            Self::Clauses => tiles(
-                text,
-                text.char_indices()
-                    .filter(|(_, c)| matches!(c, ',' | '.' | ';' | '。' | '？' | '！'))
-                    .map(|(at, c)| at + c.len_utf8()),
-            ),
-            Self::Characters => tiles(text, text.char_indices().map(|(at, _)| at)),
+            Self::Before(separator) => {
+                tiles(text, text.match_indices(separator.as_str()).map(|(at, _)| at).filter(may_cut))
+            }
+            Self::Sentences(_) => finder.sentences(text),
+            Self::Clauses => {
+                let ends = text.char_indices().filter(|(_, c)| finder.ends_clause(*c)).map(|(at, c)| at + c.len_utf8());
+                tiles(text, ends.filter(may_cut))
+            }
+            Self::Characters => match tiles(text, cluster_starts(text)) {
+                clusters if clusters.len() > 1 => clusters,
+                _ => tiles(text, text.char_indices().map(|(at, _)| at)),
+            },
         }
     }
-}
-
-/// The pieces between cuts.
-fn tiles(text: &str, cuts: impl Iterator<Item = usize>) -> Vec<Span> {
-    let mut start = 0;
-    let mut pieces = Vec::new();
-    for end in cuts.chain([text.len()]) {
-        if end > start {
-            pieces.push(Span { start, end });
-            start = end;
-        }
-    }
-    pieces
 }
 
 /// Cuts and joins by one size and one list of cuts.
@@ -97,16 +94,25 @@ impl Splitter {
         (self.count)(text, self.size)
     }
 
+    /// What finds the sentences of a document.
+    pub(super) fn finder(&self, document: &str) -> SentenceFinder {
+        let language = self.cuts.iter().find_map(|cut| match cut {
+            Cut::Sentences(language) => Some(*language),
+            _ => None,
+        });
+        language.map_or(SentenceFinder::Punkt, |language| SentenceFinder::new(language, document))
+    }
+
     /// The chunks of one stretch of a text: spans in the text, without white
     /// space at either end, none of them empty.
-    pub(super) fn split(&self, text: &str, within: Span) -> Vec<Span> {
+    pub(super) fn split(&self, text: &str, within: Span, finder: SentenceFinder) -> Vec<Span> {
         let mut joiner = Joiner::new(text, self.size, self.overlap);
-        self.cut(text, within, &mut joiner);
+        self.cut(text, within, finder, &mut joiner);
         joiner.finish()
     }
 
     /// Cuts a stretch into pieces that fit and hands them to the joiner.
-    pub(super) fn cut(&self, text: &str, within: Span, joiner: &mut Joiner<'_>) {
+    pub(super) fn cut(&self, text: &str, within: Span, finder: SentenceFinder, joiner: &mut Joiner<'_>) {
         // A stack of its own, so that no text can overflow the thread's stack.
         let mut stack = vec![(within, 0)];
         while let Some((span, depth)) = stack.pop() {
@@ -115,8 +121,8 @@ impl Splitter {
                 joiner.push(span, count);
                 continue;
             }
-            let cuts = self.cuts.iter().filter(|cut| depth < MOST_SENTENCE_CUTS || **cut != Cut::Sentences);
-            match cuts.map(|cut| cut.pieces(piece)).find(|pieces| pieces.len() > 1) {
+            let cuts = self.cuts.iter().filter(|cut| depth < MOST_SENTENCE_CUTS || !matches!(cut, Cut::Sentences(_)));
+            match cuts.map(|cut| cut.pieces(piece, finder)).find(|pieces| pieces.len() > 1) {
                 Some(pieces) => {
                     let below = |part: Span| Span { start: span.start + part.start, end: span.start + part.end };
                     stack.extend(pieces.into_iter().rev().map(|part| (below(part), depth + 1)));
@@ -133,7 +139,8 @@ impl Splitter {
 impl Chunker for Splitter {
     async fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error> {
         let within = Span { start: 0, end: document.text.len() };
-        Ok(Outline::new(document).linked_chunks(self.split(&document.text, within)))
+        let finder = self.finder(&document.text);
+        Ok(Outline::new(document).linked_chunks(self.split(&document.text, within, finder)))
     }
 }
 
@@ -274,9 +281,14 @@ mod tests {
     fn sentences(text: &str, size: usize, overlap: usize) -> Vec<&str> {
         // The golden values were made with words.
         let count = |text: &str, limit: usize| Some(text.split_whitespace().count()).filter(|count| *count <= limit);
-        let splitter = Splitter { cuts: Cut::of_sentences("\n\n\n", " "), size, overlap, count };
+        let cuts = Cut::of_sentences(LanguageChoice::Auto, "\n\n\n", " ");
+        let splitter = Splitter { cuts, size, overlap, count };
         let within = Span { start: 0, end: text.len() };
-        splitter.split(text, within).into_iter().map(|span| &text[span.start..span.end]).collect()
+        splitter
+            .split(text, within, splitter.finder(text))
+            .into_iter()
+            .map(|span| &text[span.start..span.end])
+            .collect()
     }
 
     #[test]
@@ -307,6 +319,46 @@ mod tests {
             sentences(text, 4, 2),
             [&first[..], &["zeta eta theta iota", "theta iota kappa lambda", "kappa lambda mu."]].concat()
         );
+    }
+
+    #[test]
+    fn no_grapheme_cluster_is_cut_unless_it_is_too_large_itself() {
+        let count = |text: &str, limit: usize| Some(text.chars().count()).filter(|count| *count <= limit);
+        let cut = |text: &'static str, size: usize| -> Vec<&str> {
+            let splitter = Splitter {
+                cuts: vec![Cut::Before(" ".to_owned()), Cut::Clauses, Cut::Characters],
+                size,
+                overlap: 0,
+                count,
+            };
+            let within = Span { start: 0, end: text.len() };
+            splitter
+                .split(text, within, SentenceFinder::PunktAndScripts)
+                .into_iter()
+                .map(|span| &text[span.start..span.end])
+                .collect()
+        };
+        assert_eq!(cut("e\u{301}e\u{301}e\u{301}", 3), ["e\u{301}", "e\u{301}", "e\u{301}"]);
+        assert_eq!(cut("👩‍👩‍👧👩‍👩‍👧🇩🇪", 6), ["👩‍👩‍👧", "👩‍👩‍👧", "🇩🇪"]);
+        assert_eq!(cut("a,\u{301}b", 3), ["a,\u{301}", "b"]);
+        let zalgo = "e\u{301}\u{301}\u{301}\u{301}";
+        assert_eq!(cut(zalgo, 3), ["e\u{301}\u{301}", "\u{301}\u{301}"]);
+    }
+
+    #[test]
+    fn a_long_chinese_sentence_is_cut_at_its_commas() {
+        let count = |text: &str, limit: usize| Some(text.chars().count()).filter(|count| *count <= limit);
+        let text = "第一部分，第二部分，第三部分。第四部分。";
+        let cut = |language| -> Vec<&str> {
+            let splitter = Splitter { cuts: Cut::of_sentences(language, "\n\n\n", " "), size: 10, overlap: 0, count };
+            let within = Span { start: 0, end: text.len() };
+            splitter
+                .split(text, within, splitter.finder(text))
+                .into_iter()
+                .map(|span| &text[span.start..span.end])
+                .collect()
+        };
+        assert_eq!(cut(LanguageChoice::Auto), ["第一部分，第二部分，", "第三部分。第四部分。"]);
     }
 
     #[test]

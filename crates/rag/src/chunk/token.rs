@@ -4,7 +4,7 @@
 //! for text without sentences (tables, logs, lists of names).
 //! Source: LlamaIndex 0.14 `TokenTextSplitter`, its algorithm and defaults; but
 //! that keeps two tokens of each chunk free for metadata, whether there is any
-//! or not.
+//! or not; and it cuts grapheme clusters.
 
 use super::{
     Chunker,
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{Component, Context, Error, component::settings};
 
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 settings! {
     /// Settings of `token`.

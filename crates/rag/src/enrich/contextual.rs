@@ -16,13 +16,14 @@ use super::{
 };
 use crate::{
     Chunk, Component, Context, Document, Error, InputSize, ModelCalls,
+    analysis::ends_sentence,
     component::{check_sampling, ensure, settings},
 };
 use async_trait::async_trait;
 use futures::FutureExt;
 use models::{Chat, ChatRequest, Finish, Message};
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 const NAME: &str = "enrich contextual";
 const INSTRUCTIONS: &str = "You are shown a document and one passage of it. Write one or two short sentences that say \
     what the passage is about and to which part of the document it belongs, with the names that the passage itself \
@@ -113,8 +114,9 @@ impl Contextual {
 
 /// A context without the sentence that was cut, if it was.
 fn complete_sentences(text: &str, finish: Finish) -> &str {
-    match (finish, text.rfind(['.', '!', '?'])) {
-        (Finish::Length, Some(end)) => &text[..=end],
+    let end = text.char_indices().rev().find(|(_, c)| ends_sentence(*c)).map(|(at, c)| at + c.len_utf8());
+    match (finish, end) {
+        (Finish::Length, Some(end)) => &text[..end],
         (Finish::Length, None) => "",
         _ => text,
     }

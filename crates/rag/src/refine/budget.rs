@@ -19,7 +19,7 @@ use crate::{
 };
 use async_trait::async_trait;
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 const NAME: &str = "refine budget";
 /// The least budget, in tokens: a character may need four.
 const LEAST: usize = 16;

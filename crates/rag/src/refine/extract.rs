@@ -25,7 +25,7 @@ use models::{Chat, ChatRequest, Message, ModelKind};
 use serde::Deserialize;
 use serde_json::json;
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 const NAME: &str = "refine extract";
 
 /// Kept free in the model's context for its chat template.

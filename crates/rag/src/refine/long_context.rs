@@ -28,7 +28,7 @@ use crate::{
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 const NAME: &str = "refine long_context";
 /// The least number of tokens: a character may need four.
 const LEAST: usize = 16;

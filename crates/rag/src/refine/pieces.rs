@@ -5,7 +5,11 @@
 //! the passage: a line end or two for the white space between chunks (at most
 //! [`BLANK`] bytes), ` … ` for everything else.
 
-use crate::{ChunkTable, Passage, Span, fence};
+use crate::{
+    ChunkTable, Passage, Span,
+    analysis::{Language, sentences, text_language},
+    fence,
+};
 use std::collections::HashSet;
 use unicode_segmentation::UnicodeSegmentation;
 
@@ -158,12 +162,22 @@ pub(super) struct Sentences<'a> {
 }
 
 impl<'a> Sentences<'a> {
-    /// Splits a passage into sentences without white space at their ends.
+    /// Splits a passage into sentences without white space at their ends: by the rules of its
+    /// language if it is recognised as another than English, else by those of Unicode (UAX 29).
     pub(super) fn of(passage: &'a Passage) -> Self {
         let pieces = pieces(passage);
+        let language = text_language(&passage.text).filter(|language| *language != Language::ENGLISH);
         let mut places = Vec::new();
         for (i, piece) in pieces.iter().enumerate() {
-            for (start, sentence) in piece.text.split_sentence_bound_indices() {
+            let spans: Vec<Span> = match language {
+                Some(language) => sentences(piece.text, Some(language)),
+                None => {
+                    let bounds = piece.text.split_sentence_bound_indices();
+                    bounds.map(|(start, sentence)| Span { start, end: start + sentence.len() }).collect()
+                }
+            };
+            for Span { start, end } in spans {
+                let sentence = &piece.text[start..end];
                 let from = start + (sentence.len() - sentence.trim_start().len());
                 let to = from + sentence.trim().len();
                 if from < to {
@@ -294,6 +308,22 @@ pub(super) mod tests {
         assert_eq!(again, ["One two.", "Nine."]);
         assert_true(&passage, text);
         assert!(join(Vec::new(), between).is_none());
+    }
+
+    #[test]
+    fn sentences_of_other_languages_end_by_their_own_rules() {
+        let of = |text: &str| -> Vec<String> {
+            let passage = crate::generate::tests::passage(text);
+            Sentences::of(&passage).texts().map(str::to_owned).collect()
+        };
+        let german =
+            "Das Paket hängt z. B. von anderen\nPaketen ab. Prüfen Sie Dr. Müllers Liste, bevor Sie es löschen.";
+        assert_eq!(
+            of(german),
+            ["Das Paket hängt z. B. von anderen\nPaketen ab.", "Prüfen Sie Dr. Müllers Liste, bevor Sie es löschen."]
+        );
+        assert_eq!(of("One line\nand another. The end."), ["One line", "and another.", "The end."]);
+        assert_eq!(of("第一句话。第二句话！"), ["第一句话。", "第二句话！"]);
     }
 
     #[test]

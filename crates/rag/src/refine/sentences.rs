@@ -20,7 +20,7 @@ use crate::{
 use async_trait::async_trait;
 use models::{Embedder, InputKind};
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 const NAME: &str = "refine sentences";
 
 settings! {

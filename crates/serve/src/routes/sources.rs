@@ -108,10 +108,8 @@ pub(crate) fn number(passages: &[Passage], cited: Option<&[u32]>, base: &str) ->
 /// The beginning of a text, with single spaces.
 fn quote(text: &str) -> String {
     let quote = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match quote.char_indices().nth(QUOTE_CHARACTERS) {
-        Some((cut, _)) => format!("{}…", &quote[..cut]),
-        None => quote,
-    }
+    let beginning = rag::analysis::first_clusters(&quote, QUOTE_CHARACTERS);
+    if beginning.len() < quote.len() { format!("{beginning}…") } else { quote }
 }
 
 /// The title of a source: the document's title or file, and the page.
