@@ -22,7 +22,7 @@ use async_trait::async_trait;
 use futures::FutureExt;
 use models::{Chat, ChatRequest, Finish, Message};
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 const NAME: &str = "enrich contextual";
 const INSTRUCTIONS: &str = "You are shown a document and one passage of it. Write one or two short sentences that say \
     what the passage is about and to which part of the document it belongs, with the names that the passage itself \
