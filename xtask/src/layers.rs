@@ -35,7 +35,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
             "access event artifact journal upkeep",
         ],
     ),
-    ("models", &["model cpu ledger trace", "fetch", "provider", "client local remote", "registry"]),
+    ("models", &["tokens model cpu ledger trace", "fetch", "provider", "client local remote", "registry"]),
     (
         "rag",
         &[

@@ -7,10 +7,12 @@ use crate::{
     engine::{damaged_tasks, stored_tasks, tasks_to_run},
     history::history,
     layout,
-    plan::{CostEstimate, PlanSummary, PlannedTrial, time::estimate_time},
+    plan::{CostEstimate, PlanSummary, PlannedTrial, text_sizes::TextSizes, time::estimate_time, work::Work},
     prepare::PreparedRun,
-    session::Session,
+    session::{Session, used_models::used_models},
 };
+use rag::chunk::ChunkerConfig;
+use std::sync::Arc;
 
 /// What a plan costs and how much of it is in the store.
 ///
@@ -30,11 +32,12 @@ pub async fn plan_summary(session: &Session, prepared: &PreparedRun) -> Result<P
     let runs = layout::runs_folder(session.workspace().root());
     let history = compute(move || history(&runs)).await?;
     let (experiment, PreparedRun { plan, questions, text_bytes, .. }) = (&session.experiment, prepared);
+    let texts = measure_texts(session, prepared).await?;
     let (search, caps) = (&experiment.search, session.budget().caps());
     Ok(PlanSummary {
         combinations: combinations.collect(),
         search: (!search.is_exhaustive()).then(|| search.name().to_owned()),
-        cost: Some(CostEstimate::of(experiment, caps, plan, questions, *text_bytes, &to_run)),
+        cost: Some(CostEstimate::of(experiment, caps, plan, questions, &texts, &to_run)),
         time: Some(estimate_time(plan, prepared.run_context.components(), *text_bytes, &to_run, &history)),
         dataset: prepared.dataset.clone(),
         rejected: prepared.rejected.clone(),
@@ -42,6 +45,26 @@ pub async fn plan_summary(session: &Session, prepared: &PreparedRun) -> Result<P
         left_out: prepared.left_out.clone(),
         ..plan.summary(&|id| stored[id])
     })
+}
+
+/// The sizes of documents, chunks and questions, in the tokens of each model that is used.
+async fn measure_texts(session: &Session, prepared: &PreparedRun) -> Result<TextSizes, Error> {
+    let mut chunkers: Vec<ChunkerConfig> = Vec::new();
+    for task in &prepared.plan.tasks {
+        if let Work::Chunk(work) = &task.work
+            && !chunkers.contains(&work.chunker)
+        {
+            chunkers.push(work.chunker.clone());
+        }
+    }
+    let questions: Vec<String> = prepared.questions.iter().map(|question| question.question.clone()).collect();
+    let (names, models, sample) = (used_models(&session.experiment), session.models(), prepared.text_sample.clone());
+    compute(move || {
+        let opened: Vec<_> = names.into_iter().map(|name| (models.tokenizer(&name), name)).collect();
+        let tokenizers = opened.iter().map(|(tokenizer, name)| (name.clone(), Arc::as_ref(tokenizer)));
+        sample.measure(&chunkers, &questions, tokenizers)
+    })
+    .await
 }
 
 #[cfg(test)]

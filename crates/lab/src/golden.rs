@@ -17,7 +17,7 @@ use crate::{
     spec::GenerateSpec,
 };
 use eval::{
-    Dataset, GenerateOptions, GenerateProgress, GeneratedQuestions, Persona, QuestionKind,
+    Dataset, GenerateEstimate, GenerateOptions, GenerateProgress, GeneratedQuestions, Persona, QuestionKind,
     dataset::{AnchorError, ChangedQuestion, ColumnSet, DatasetDifference, DatasetFormat},
 };
 use models::Identity;
@@ -224,6 +224,13 @@ fn rejected_by_a_person(path: &Path) -> Result<Vec<u8>, Error> {
     let is_kept =
         |line: &&str| serde_json::from_str::<serde_json::Value>(line).is_ok_and(|line| line["reason"] == "review");
     Ok(text.lines().filter(is_kept).flat_map(|line| [line, "\n"]).collect::<String>().into_bytes())
+}
+
+/// What generating golden questions from these passages should cost, in the tokens of the
+/// model that writes them. No model is asked.
+pub fn estimate_golden(session: &Session, passages: &[Chunk], spec: &GenerateSpec) -> GenerateEstimate {
+    let tokenizer = session.models().tokenizer(&spec.model);
+    GenerateEstimate::of(&spec.options, passages, &|text| tokenizer.count(text))
 }
 
 /// Generates golden questions from the passages of documents.

@@ -61,7 +61,7 @@ pub use document::{document, documents};
 pub use dry_run::plan_summary;
 pub use error::{Error, failed_function, model_error};
 pub use files::{write_new, write_whole};
-pub use golden::{AnchoredQuestions, Documents, Golden, GoldenManifest, generate_golden};
+pub use golden::{AnchoredQuestions, Documents, Golden, GoldenManifest, estimate_golden, generate_golden};
 pub use models::provider::Environment;
 pub use noise::{NoiseDesign, NoiseDesignError, NoiseResult, noise, noise_cost};
 pub use operator::Operator;

@@ -145,11 +145,13 @@ pub async fn noise_cost(
     let (results, experiment) = (record.results(session).await?, experiment_of(&session.experiment, &record)?);
     let NoiseCalls { found, generator, config, order } =
         plan_calls(session, &results, &experiment, trial, metric, design).await?;
+    let models = session.models_of(&experiment);
+    let count = |model: &str, text: &str| models.count_tokens(model, text);
     let loads = order.iter().flat_map(|&i| {
         let (question, asked) = (&results.questions[i], &found.questions[i]);
         let sample = Sample { question, passages: &asked.passages, answer: asked.answer.as_ref(), columns: None };
-        let answers = std::iter::repeat_n(of_item(&generator, question, &asked.passages), design.answers);
-        let scores = score_of(&experiment.evaluate, config, &sample);
+        let answers = std::iter::repeat_n(of_item(&generator, question, &asked.passages, &count), design.answers);
+        let scores = score_of(&experiment.evaluate, config, &sample, &count);
         answers.flatten().chain(std::iter::repeat_n(scores, design.answers * design.judgements).flatten())
     });
     Ok(CostEstimate::sum(&experiment.models, session.budget().caps(), loads))

@@ -12,6 +12,7 @@ pub(crate) mod graph;
 pub(crate) mod model_load;
 pub(crate) mod ranges;
 mod summary;
+pub(crate) mod text_sizes;
 pub(crate) mod time;
 pub(crate) mod trial;
 pub(crate) mod work;

@@ -3,6 +3,7 @@
 
 pub(crate) mod questions;
 pub(crate) mod searched;
+pub(crate) mod text_sample;
 
 use crate::{
     Error, budget,
@@ -27,6 +28,7 @@ use rag::{
 };
 use searched::check_search;
 use std::{collections::BTreeMap, sync::Arc};
+use text_sample::TextSample;
 
 /// An experiment that was checked as a whole and can run.
 pub struct PreparedRun {
@@ -58,6 +60,8 @@ pub struct PreparedRun {
     /// What tasks share.
     pub run_context: Arc<RunContext>,
     pub(crate) sources: ModelsAndCorpus,
+    /// Some of the documents, for estimates.
+    pub(crate) text_sample: Arc<TextSample>,
 }
 
 /// A plan's models and corpus.
@@ -136,6 +140,7 @@ async fn check_and_plan(session: &Session, claimed: &mut ClaimedArtifacts) -> Re
         questions,
         documents: corpus.documents,
         text_bytes: corpus.text_bytes,
+        text_sample: Arc::new(corpus.text_sample),
         rejected: corpus.rejected.into_iter().chain(sources.corpus.files.rejected.iter().cloned()).collect(),
         unread: loaded.unread,
         left_out: corpus.left_out,

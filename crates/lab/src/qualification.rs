@@ -47,8 +47,12 @@ pub fn qualify_cost(session: &Session, judges: &[String], cases: &[Case]) -> Res
     let models = &session.experiment.models;
     let unknown = judges.iter().filter(|judge| !models.contains_key(*judge));
     Error::refuse(unknown.map(|judge| unknown_model(judge)).collect())?;
-    let bytes = |case: &Case| case.question.len() + case.against.len() + case.item.len();
-    let asked = judges.iter().flat_map(|judge| cases.iter().map(move |case| (judge.as_str(), verdict(bytes(case)))));
+    let handles = session.models();
+    let tokens = |judge: &str, case: &Case| -> u64 {
+        [&case.question, &case.against, &case.item].into_iter().map(|text| handles.count_tokens(judge, text)).sum()
+    };
+    let pairs = judges.iter().flat_map(|judge| cases.iter().map(move |case| (judge.as_str(), case)));
+    let asked = pairs.map(|(judge, case)| (judge, verdict(tokens(judge, case))));
     Ok(CostEstimate::sum(models, session.budget().caps(), asked))
 }
 

@@ -158,7 +158,8 @@ impl Scoring {
         let (spec, caps) = (&self.scorer.spec, self.scorer.budget.caps());
         let pairs = spec.evaluate.metrics.iter().flat_map(|config| self.rows.iter().map(move |row| (config, row)));
         let asked = pairs.filter(|(config, row)| why_not_applicable(config, row).is_none());
-        let loads = asked.flat_map(|(config, row)| score_of(&spec.evaluate, config, &sample(row)));
+        let count = |model: &str, text: &str| self.scorer.models.count_tokens(model, text);
+        let loads = asked.flat_map(|(config, row)| score_of(&spec.evaluate, config, &sample(row), &count));
         CostEstimate::sum(&spec.models, caps, loads)
     }
 

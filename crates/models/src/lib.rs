@@ -7,7 +7,7 @@
 //!
 //! `model` defines models: the traits, their inputs, outputs and errors.
 //! `remote` calls models behind endpoints, `local` runs models in this process,
-//! `fetch` pulls their files, [`provider`] defines and lists the providers, and
+//! `fetch` pulls their files, `tokens` counts tokens, [`provider`] defines and lists the providers, and
 //! `registry` makes models from settings.
 //! The insides of each module are private: the `use` lines of its `mod.rs` list
 //! what the other modules use.
@@ -23,6 +23,7 @@ mod registry;
 mod remote;
 #[doc(hidden)]
 pub mod testing;
+mod tokens;
 pub mod trace;
 
 pub use client::{
@@ -45,8 +46,9 @@ pub use model::{
 pub use provider::EndpointAccess;
 pub use registry::{ChatConfig, EmbeddingConfig, ModelConfig, RerankConfig};
 pub use remote::{ServedFunction, lacks_tls};
+pub use tokens::{ModelTokenizer, estimate_tokens};
 
-use model::{CONTEXT_LENGTH, estimated_tokens, schema, visible};
+use model::{CONTEXT_LENGTH, schema, visible};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Locks a mutex whose value is valid even if a thread has panicked with the lock.

@@ -1,7 +1,7 @@
 //! Providers: the ways to run a model. Each has a file in `remote` or
 //! `local`, and a line in the list here.
 
-use crate::{CpuBudget, Error, Identity, ModelDirectory, ModelPlace};
+use crate::{CpuBudget, Error, Identity, ModelDirectory, ModelPlace, tokens::ModelTokenizer};
 use std::{fmt, sync::Arc};
 
 pub use crate::model::{EndpointLimits, Limits};
@@ -108,6 +108,9 @@ pub(crate) trait ModelSettings: Registration {
     fn endpoint_access(&self) -> Option<EndpointAccess> {
         None
     }
+
+    /// See [`ModelConfig::tokenizer`](crate::ModelConfig::tokenizer).
+    fn tokenizer(&self, cx: &ModelContext) -> Result<ModelTokenizer, Error>;
 
     /// Dollars per million tokens read and written; none if the settings do not state them.
     fn prices(&self) -> Option<(f64, f64)> {

@@ -18,7 +18,7 @@ use crate::{
     render,
 };
 use eval::{
-    GenerateEstimate, Length, QuestionKind, QuestionStyle,
+    Length, QuestionKind, QuestionStyle,
     dataset::{ColumnSet, DatasetDifference, DatasetFormat},
 };
 use lab::{AnchoredQuestions, Documents, GenerateSpec, Session};
@@ -268,7 +268,7 @@ async fn generate(cx: &CommandContext, arguments: GenerateArguments) -> Result<u
     note_unread_files(cx, &corpus);
     let documents = Documents::Corpus(&corpus);
     let passages = documents.passages().await?;
-    let estimate = GenerateEstimate::of(&spec.options, &passages);
+    let estimate = lab::estimate_golden(&session, &passages, &spec);
     let prices = session.experiment.models.get(&spec.model).and_then(::models::ModelConfig::prices);
     let summary = render::golden_estimate(&estimate, &spec, prices);
     if arguments.dry_run.is_on {

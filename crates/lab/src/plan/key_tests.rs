@@ -3,6 +3,7 @@
 use super::{
     edit_tests::new_tasks,
     tests::Fixture,
+    text_sizes::TextSizes,
     work::{Purpose, Sizes},
     *,
 };
@@ -312,13 +313,14 @@ fn sizes_are_those_of_the_text_in_shards_and_of_the_questions() {
     for (question, text) in fixture.questions.iter_mut().zip(["", "1234", "1234567"]) {
         question.question = text.to_owned();
     }
-    let sizes = |tasks, bytes| Sizes::new(&fixture.experiment, &fixture.questions, tasks, bytes);
-    let numbers = |sizes: &Sizes<'_>| (sizes.shard().text_tokens, sizes.all_question_tokens());
-    // A quarter of the bytes, and one for each question: 1 + 2 + 2.
-    assert_eq!(numbers(&sizes(&[], 4_000)), (1_000, 5), "without a shard, all is one");
-    assert_eq!(numbers(&sizes(&plan.tasks, 4_000)), (334, 5), "a third of it, rounded up");
-    assert_eq!(numbers(&sizes(&plan.tasks, 3)), (0, 5));
-    let whole = sizes(&plan.tasks, 4_000);
+    let [thousand, nothing] = [1_000, 0].map(TextSizes::of_tokens);
+    let sizes = |tasks, texts| Sizes::new(&fixture.experiment, &fixture.questions, tasks, texts);
+    let numbers = |sizes: &Sizes<'_>| (sizes.shard().text_tokens, sizes.all_question_tokens("small"));
+    // The questions have 0, 2 and 3 tokens: up to three digits are one.
+    assert_eq!(numbers(&sizes(&[], &thousand)), (1_000, 5), "without a shard, all is one");
+    assert_eq!(numbers(&sizes(&plan.tasks, &thousand)), (334, 5), "a third of it, rounded up");
+    assert_eq!(numbers(&sizes(&plan.tasks, &nothing)), (0, 5));
+    let whole = sizes(&plan.tasks, &thousand);
     let item = |passage_tokens| rag::InputSize { passages: 7, passage_tokens, ..rag::InputSize::default() };
     for (tokens, expected) in [(999, 999), (1_000, 1_000), (1_001, 1_000)] {
         assert_eq!(whole.within_corpus(item(tokens)).passage_tokens, expected);

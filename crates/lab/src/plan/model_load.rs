@@ -2,15 +2,17 @@
 
 use crate::spec::EvaluateSpec;
 use eval::{MetricConfig, Question, Sample};
-use rag::{Component, INSTRUCTION_TOKENS, InputSize, ModelCalls, Passage};
+use rag::{Component, INSTRUCTION_TOKENS, InputSize, Passage};
 
-pub(super) const BYTES_PER_TOKEN: u64 = 4;
 /// Tokens of texts that are embedded by one call.
 const TOKENS_PER_EMBEDDING_CALL: u64 = 16_384;
 /// Tokens that a prompt has for each passage besides its text: number, file and heading.
 pub(super) const LABEL_TOKENS: u64 = 24;
 /// Tokens of a judge's reply.
 const VERDICT_TOKENS: u64 = 60;
+
+/// Counts the tokens of a text (second) as the model of a name (first) does.
+pub(crate) type CountTokens<'c> = dyn Fn(&str, &str) -> u64 + 'c;
 
 /// The calls to a model and their tokens.
 #[derive(Debug, Clone, Copy, Default)]
@@ -25,6 +27,12 @@ pub(crate) struct ModelLoad {
 impl ModelLoad {
     fn new(calls: u64, read: u64, written: u64) -> Self {
         Self { calls, read, written }
+    }
+
+    /// The load of pairs of two texts: `added` tokens more for each, and no more than `longest`.
+    pub(super) fn of_pairs(self, pairs: u64, added: u64, longest: u64) -> Self {
+        let read = self.read.saturating_add(pairs.saturating_mul(added));
+        Self { read: read.min(pairs.saturating_mul(longest)), ..self }
     }
 
     pub(super) fn add(&mut self, more: Self) {
@@ -42,9 +50,9 @@ impl ModelLoad {
     }
 }
 
-/// One call of a judge about a text of this many bytes.
-pub(crate) fn verdict(bytes: usize) -> ModelLoad {
-    ModelLoad::new(1, INSTRUCTION_TOKENS + bytes as u64 / BYTES_PER_TOKEN, VERDICT_TOKENS)
+/// One call of a judge about a text of this many tokens.
+pub(crate) fn verdict(tokens: u64) -> ModelLoad {
+    ModelLoad::new(1, INSTRUCTION_TOKENS + tokens, VERDICT_TOKENS)
 }
 
 /// A component's load for one question and its passages.
@@ -52,40 +60,43 @@ pub(crate) fn of_item<'a, C: Component + ?Sized>(
     component: &'a C,
     question: &Question,
     passages: &[Passage],
+    count: &CountTokens<'_>,
 ) -> Vec<(&'a str, ModelLoad)> {
-    let bytes: usize = passages.iter().map(|passage| passage.text.len()).sum();
-    let item = InputSize {
-        text_tokens: question.question.len() as u64 / BYTES_PER_TOKEN + 1,
+    let item = |model: &str| InputSize {
+        text_tokens: count(model, &question.question),
         passages: passages.len() as u64,
-        passage_tokens: bytes as u64 / BYTES_PER_TOKEN,
+        passage_tokens: passages.iter().map(|passage| count(model, &passage.text)).sum(),
     };
-    component.estimate_calls(item).into_iter().map(|ask| (ask.model, ModelLoad::of(&ask))).collect()
+    // A component asks the same models for every item, in the same order.
+    let models = component.models().into_iter().enumerate();
+    let asked = models.filter_map(|(at, model)| component.estimate_calls(item(model)).into_iter().nth(at));
+    asked.map(|ask| (ask.model, ModelLoad::of(&ask))).collect()
 }
 
 /// The tokens of a question and its reference answer.
-pub(crate) fn question_tokens(question: &Question) -> u64 {
-    let bytes = question.question.len() + question.reference.as_ref().map_or(0, String::len);
-    bytes as u64 / BYTES_PER_TOKEN + 1
+pub(crate) fn question_and_reference_tokens(question: &Question, count: &dyn Fn(&str) -> u64) -> u64 {
+    count(&question.question) + question.reference.as_deref().map_or(0, count)
 }
 
-/// The calls for one score. The text of the item is that of question, reference
-/// and answer.
+/// The calls for one score. `item` gives the sizes in the tokens of a model; its text is that of
+/// question, reference and answer.
 pub(crate) fn score<'a>(
     evaluate: &'a EvaluateSpec,
     metric: &MetricConfig,
-    item: InputSize,
+    item: impl Fn(&str) -> InputSize,
 ) -> Vec<(&'a str, ModelLoad)> {
     let needs = metric.needs();
-    let calls = metric.judge_calls(item.passages);
-    let passages = if needs.passages { item.passages } else { 0 };
-    let read_at_once = if metric.reads_one_passage() { passages.min(1) } else { passages };
-    let passage_tokens = item.passage_tokens.checked_div(item.passages).unwrap_or_default() + LABEL_TOKENS;
-    let tokens = INSTRUCTION_TOKENS + item.text_tokens + read_at_once * passage_tokens;
-    let judge = |calls: u64| ModelLoad::new(calls, calls * tokens, calls * VERDICT_TOKENS);
-    let judges = evaluate.judges.iter().filter(|_| needs.judge).enumerate().map(|(seat, model)| {
-        let writing = if seat == 0 { calls.writing } else { 0 };
-        (model.as_str(), judge(calls.voting + writing))
-    });
+    let judge = |(seat, model): (usize, &'a String)| {
+        let item = item(model);
+        let calls = metric.judge_calls(item.passages);
+        let passages = if needs.passages { item.passages } else { 0 };
+        let read_at_once = if metric.reads_one_passage() { passages.min(1) } else { passages };
+        let passage_tokens = item.passage_tokens.checked_div(item.passages).unwrap_or_default() + LABEL_TOKENS;
+        let tokens = INSTRUCTION_TOKENS + item.text_tokens + read_at_once * passage_tokens;
+        let calls = calls.voting + if seat == 0 { calls.writing } else { 0 };
+        (model.as_str(), ModelLoad::new(calls, calls * tokens, calls * VERDICT_TOKENS))
+    };
+    let judges = evaluate.judges.iter().filter(|_| needs.judge).enumerate().map(judge);
     let embedder = evaluate.embedder.as_deref().filter(|_| needs.embedder);
     judges.chain(embedder.map(|model| (model, ModelLoad::new(1, INSTRUCTION_TOKENS, 0)))).collect()
 }
@@ -95,15 +106,19 @@ pub(crate) fn score_of<'a>(
     evaluate: &'a EvaluateSpec,
     metric: &MetricConfig,
     sample: &Sample<'_>,
+    count: &CountTokens<'_>,
 ) -> Vec<(&'a str, ModelLoad)> {
-    let answer = sample.answer.map_or(0, |answer| answer.text.len());
-    let passages: usize = sample.passages.iter().map(|passage| passage.text.len()).sum();
-    let item = InputSize {
-        text_tokens: question_tokens(sample.question) + answer as u64 / BYTES_PER_TOKEN,
-        passages: sample.passages.len() as u64,
-        passage_tokens: passages as u64 / BYTES_PER_TOKEN,
-    };
-    score(evaluate, metric, item)
+    let reads_passages = metric.needs().passages;
+    score(evaluate, metric, |model| {
+        let count = |text: &str| count(model, text);
+        let answer = sample.answer.map_or(0, |answer| count(&answer.text));
+        let passages = sample.passages.iter().filter(|_| reads_passages);
+        InputSize {
+            text_tokens: question_and_reference_tokens(sample.question, &count) + answer,
+            passages: sample.passages.len() as u64,
+            passage_tokens: passages.map(|passage| count(&passage.text)).sum(),
+        }
+    })
 }
 
 #[cfg(test)]
@@ -111,6 +126,11 @@ mod tests {
     use super::*;
     use crate::spec::Experiment;
     use serde_json::json;
+
+    /// A token for each character, and for the model `b` two.
+    fn count(model: &str, text: &str) -> u64 {
+        text.chars().count() as u64 * if model == "b" { 2 } else { 1 }
+    }
 
     fn load(calls: u64, read: u64, written: u64) -> [u64; 3] {
         [calls, read, written]
@@ -128,9 +148,9 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_is_one_call_with_instructions_and_a_quarter_of_the_bytes_in_tokens() {
+    fn a_verdict_is_one_call_with_instructions_and_a_text() {
         assert_eq!(numbers(verdict(0)), load(1, INSTRUCTION_TOKENS, 60));
-        assert_eq!(numbers(verdict(403)), load(1, INSTRUCTION_TOKENS + 100, 60));
+        assert_eq!(numbers(verdict(100)), load(1, INSTRUCTION_TOKENS + 100, 60));
     }
 
     #[test]
@@ -139,9 +159,10 @@ mod tests {
             let reference = reference.map(str::to_owned);
             Question { question: text.to_owned(), reference, ..Question::default() }
         };
-        assert_eq!(question_tokens(&question("", None)), 1);
-        assert_eq!(question_tokens(&question("12345678", None)), 3);
-        assert_eq!(question_tokens(&question("12345678", Some("1234"))), 4);
+        let count = |text: &str| count("a", text);
+        assert_eq!(question_and_reference_tokens(&question("", None), &count), 0);
+        assert_eq!(question_and_reference_tokens(&question("12345678", None), &count), 8);
+        assert_eq!(question_and_reference_tokens(&question("12345678", Some("1234")), &count), 12);
     }
 
     #[test]
@@ -158,7 +179,7 @@ mod tests {
             let needs = metric.needs();
             let calls = metric.judge_calls(4);
             let found: Vec<(&str, [u64; 3])> =
-                score(&evaluate, &metric, item).into_iter().map(|(model, load)| (model, numbers(load))).collect();
+                score(&evaluate, &metric, |_| item).into_iter().map(|(model, load)| (model, numbers(load))).collect();
             // A passage is its text and 24 tokens of number, file and heading.
             let passages = match (needs.passages, metric.reads_one_passage()) {
                 (false, _) => 0,
@@ -180,6 +201,23 @@ mod tests {
     }
 
     #[test]
+    fn each_judge_is_asked_in_its_own_tokens() {
+        let text = "name = \"x\"\n[corpus]\nsource = \"d\"\n[models.a]\nchat.openai = { model = \"m\", base_url = \
+                    \"http://127.0.0.1:1/v1\" }\n[models.b]\nchat.openai = { model = \"n\", base_url = \
+                    \"http://127.0.0.1:1/v1\" }\n[space]\nchunker = \"sentence\"\nretriever = \"bm25\"\n\
+                    [dataset]\npath = \"golden.jsonl\"\n[evaluate]\nmetrics = [\"recall\"]\njudge = [\"a\", \"b\"]\n";
+        let evaluate = Experiment::parse(text, ".").unwrap_or_else(|errors| panic!("{errors:?}")).evaluate;
+        let metric: MetricConfig = serde_json::from_value(json!({ "context_precision": {} })).unwrap();
+        let question = Question { question: "12345678".to_owned(), ..Question::default() };
+        let passages = [passage(100)];
+        let sample = Sample { question: &question, passages: &passages, answer: None, columns: None };
+        let found = score_of(&evaluate, &metric, &sample, &count);
+        let read = |at: usize| (found[at].0, numbers(found[at].1)[1] / numbers(found[at].1)[0]);
+        assert_eq!(read(0), ("a", INSTRUCTION_TOKENS + 8 + 100 + 24));
+        assert_eq!(read(1), ("b", INSTRUCTION_TOKENS + 16 + 200 + 24));
+    }
+
+    #[test]
     fn loads_are_added_in_each_of_their_numbers() {
         let mut sum = ModelLoad::default();
         for more in [[1, 20, 300], [0, 0, 0], [4, 50, 600]] {
@@ -198,9 +236,8 @@ mod tests {
         let settings = json!({ "pointwise": { "model": "gpt", "candidates": 2, "top_n": 1 } });
         let reranker: rag::rerank::RerankerConfig = serde_json::from_value(settings).unwrap();
         let question = Question { question: "12345678".to_owned(), ..Question::default() };
-        let found = of_item(&reranker, &question, &[passage(400), passage(7)]);
-        // The question is 2 tokens and one is added; the passages are 407 bytes.
-        let item = InputSize { text_tokens: 3, passages: 2, passage_tokens: 101 };
+        let found = of_item(&reranker, &question, &[passage(400), passage(7)], &count);
+        let item = InputSize { text_tokens: 8, passages: 2, passage_tokens: 407 };
         let expected: Vec<(&str, [u64; 3])> = reranker
             .estimate_calls(item)
             .into_iter()
@@ -223,11 +260,11 @@ mod tests {
         let answer = rag::Answer { text: "x".repeat(43), ..rag::Answer::default() };
         let passages = [passage(400), passage(403)];
         let sample = |answer| Sample { question: &question, passages: &passages, answer, columns: None };
-        // 3 tokens of question and reference and one more; 803 bytes are 200 tokens, 100 for each passage, and each
-        // has 24 tokens of label; one passage is read at once. Question and reference count with each call.
-        let without = INSTRUCTION_TOKENS + 4 + 100 + 24;
-        for (given, read) in [(None, without), (Some(&answer), without + 10)] {
-            let found = score_of(&evaluate, &metric, &sample(given));
+        // 12 tokens of question and reference; the passages have 803 tokens, 401 each, and each has 24 tokens of
+        // label; one passage is read at once. Question and reference count with each call.
+        let without = INSTRUCTION_TOKENS + 12 + 401 + 24;
+        for (given, read) in [(None, without), (Some(&answer), without + 43)] {
+            let found = score_of(&evaluate, &metric, &sample(given), &count);
             let calls = metric.judge_calls(2).voting + metric.judge_calls(2).writing;
             let found: Vec<_> = found.into_iter().map(|(model, load)| (model, numbers(load))).collect();
             assert_eq!(found, [("a", load(calls, calls * read, calls * VERDICT_TOKENS))]);
@@ -241,7 +278,7 @@ mod tests {
                     \"http://127.0.0.1:1/v1\" }\n[space]\nchunker = \"sentence\"\nretriever = \"bm25\"\n";
         let mut evaluate = Experiment::parse(text, ".").unwrap().evaluate;
         evaluate.judges = vec!["a".to_owned()];
-        let none = score(&evaluate, &metric, InputSize::default());
+        let none = score(&evaluate, &metric, |_| InputSize::default());
         let calls = metric.judge_calls(0).voting + metric.judge_calls(0).writing;
         assert_eq!(numbers(none[0].1), load(calls, calls * INSTRUCTION_TOKENS, calls * VERDICT_TOKENS));
     }

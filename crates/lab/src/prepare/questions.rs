@@ -1,6 +1,7 @@
 //! Where golden questions come from: a file, or a chat model that writes them
 //! once; and whether their evidence stands in the corpus.
 
+use super::text_sample::TextSample;
 use crate::{
     Error, Session,
     action::Action,
@@ -181,6 +182,7 @@ async fn generate(session: &Session, corpus: &LoadedCorpus) -> Result<Vec<Questi
 pub(super) struct CorpusSummary {
     pub(super) documents: usize,
     pub(super) text_bytes: usize,
+    pub(super) text_sample: TextSample,
     pub(super) rejected: Vec<Rejected>,
     /// The fields that some document has.
     fields: BTreeSet<String>,
@@ -202,6 +204,7 @@ async fn read_corpus(
             DocumentRow::Document(document) => {
                 corpus.documents += 1;
                 corpus.text_bytes += document.text.len();
+                corpus.text_sample.add(&document);
                 add_fields(&mut corpus.fields, &document);
                 anchoring.visit(&document.path, &document.text);
             }

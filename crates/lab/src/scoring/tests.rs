@@ -297,9 +297,9 @@ async fn only_judged_scores_cost_money_and_only_of_rows_to_which_they_apply() {
     let spec = spec(folder.path(), &text, &["exact_match", "answer_accuracy"]);
     let scoring = Scoring::of_rows(spec, "answers", &objects(&rows()), &[], setup(folder.path())).await.unwrap();
     let estimate = scoring.estimate();
-    // Two ratings of each of the two answers. A question is 17 bytes, its reference 3 or 4: 6 tokens with the one that
-    // is added; the answers are 8 and 6 bytes: 2 tokens and 1.
-    let read = 2 * (2 * rag::INSTRUCTION_TOKENS + (6 + 2) + (6 + 1));
+    // Two ratings of each of the two answers. No tokenizer is known for the judge: a question is estimated as 5
+    // tokens, its reference as 1, the answers as 3 and 2.
+    let read = 2 * (2 * rag::INSTRUCTION_TOKENS + (5 + 1 + 3) + (5 + 1 + 2));
     let found: Vec<_> = estimate
         .models
         .iter()

@@ -6,12 +6,12 @@ use crate::{
     spec::EvaluateSpec,
 };
 use eval::metric::MetricContext;
-use models::{Chat, Client, Embedder, Identity, ModelConfig, Reranker, provider};
+use models::{Chat, Client, Embedder, Identity, ModelConfig, ModelTokenizer, Reranker, provider};
 use rag::Context;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 /// The experiment's models; each is made when it is first used.
@@ -20,6 +20,7 @@ pub struct ModelHandles {
     context: provider::ModelContext,
     client: Client,
     built: Mutex<HashMap<String, ModelHandle>>,
+    tokenizers: Mutex<HashMap<String, Arc<ModelTokenizer>>>,
     elsewhere: Option<RemoteModels>,
 }
 
@@ -41,7 +42,7 @@ enum ModelHandle {
 
 impl ModelHandles {
     pub(crate) fn new(configs: BTreeMap<String, ModelConfig>, context: provider::ModelContext, client: Client) -> Self {
-        Self { configs, context, client, built: Mutex::default(), elsewhere: None }
+        Self { configs, context, client, built: Mutex::default(), tokenizers: Mutex::default(), elsewhere: None }
     }
 
     /// The same models for one part of a trial, which calls other parts for the models that they
@@ -77,6 +78,21 @@ impl ModelHandles {
         };
         built.insert(name.to_owned(), model.clone());
         Ok(model)
+    }
+
+    /// The tokenizer of a model by its name in the experiment, without the model's weights. If there is no such model,
+    /// or its files cannot be read, tokens are estimated: estimates are made from it, and a call
+    /// tells what is wrong.
+    pub(crate) fn tokenizer(&self, name: &str) -> Arc<ModelTokenizer> {
+        let mut opened = self.tokenizers.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = || self.configs.get(name).and_then(|config| config.tokenizer(&self.context).ok());
+        let tokenizer = opened.entry(name.to_owned());
+        tokenizer.or_insert_with(|| Arc::new(open().unwrap_or_else(ModelTokenizer::estimate))).clone()
+    }
+
+    /// How many tokens a text is to a model, for estimates.
+    pub(crate) fn count_tokens(&self, name: &str, text: &str) -> u64 {
+        self.tokenizer(name).count(text) as u64
     }
 
     fn remote_handle(&self, there: &RemoteModels, name: &str, config: &ModelConfig) -> Result<ModelHandle, Error> {

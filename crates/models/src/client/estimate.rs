@@ -1,9 +1,9 @@
 //! The highest cost that a call should have, which a budget reserves before the call: an answer may take
-//! all of its `max_tokens`. Prompts of remote models are counted roughly, because their
-//! tokenizers are not available here.
+//! all of its `max_tokens`. Prompts are counted by the model's tokenizer; where it is not known, by
+//! [`estimate_tokens`](crate::estimate_tokens).
 
 use super::amount::BudgetAmount;
-use crate::{ChatModel, ChatRequest, EmbeddingModel, ModelUsage, RerankModel, estimated_tokens};
+use crate::{ChatModel, ChatRequest, EmbeddingModel, ModelUsage, RerankModel};
 
 /// The assumed length of an answer without a limit.
 const DEFAULT_OUTPUT_TOKENS: u64 = 4096;
@@ -12,7 +12,7 @@ const TOKENS_PER_MESSAGE: u64 = 4;
 
 pub(super) fn chat(model: &dyn ChatModel, request: &ChatRequest) -> BudgetAmount {
     let messages = request.messages.iter().map(|message| model.count_tokens(&message.content) as u64);
-    let schema = request.schema.as_ref().map_or(0, |schema| estimated_tokens(&schema.to_string()) as u64);
+    let schema = request.schema.as_ref().map_or(0, |schema| model.count_tokens(&schema.to_string()) as u64);
     let prompt = messages.map(|count| count + TOKENS_PER_MESSAGE).sum::<u64>() + TOKENS_PER_MESSAGE + schema;
     let output = match request.max_tokens {
         0 => DEFAULT_OUTPUT_TOKENS,
@@ -26,7 +26,7 @@ pub(super) fn chat(model: &dyn ChatModel, request: &ChatRequest) -> BudgetAmount
 pub(super) fn embedding(model: &dyn EmbeddingModel, texts: &[String]) -> BudgetAmount {
     let most = model.max_tokens();
     // Models add a mark before and after each text.
-    let tokens = texts.iter().map(|text| estimated_tokens(text).saturating_add(2).min(most) as u64).sum();
+    let tokens = texts.iter().map(|text| model.estimate_tokens(text).saturating_add(2).min(most) as u64).sum();
     BudgetAmount::cost(tokens as f64 * model.price() / 1e6, tokens)
 }
 
@@ -36,7 +36,7 @@ pub(super) fn texts(model: &dyn EmbeddingModel, texts: &[String], is_remote: boo
     let limit = model.max_tokens();
     let mut counts = ModelUsage { texts: texts.len() as u64, max_tokens: stated(limit), ..ModelUsage::default() };
     if is_remote {
-        for lost in texts.iter().map(|text| estimated_tokens(text).saturating_sub(limit)).filter(|lost| *lost > 0) {
+        for lost in texts.iter().map(|text| model.estimate_tokens(text).saturating_sub(limit)).filter(|lost| *lost > 0) {
             counts.cut_texts += 1;
             counts.cut_tokens += lost as u64;
         }
@@ -51,7 +51,7 @@ pub(super) fn stated(limit: usize) -> u64 {
 
 pub(super) fn rerank(model: &dyn RerankModel, query: &str, passages: &[String]) -> BudgetAmount {
     // Each passage is read together with the query.
-    let query = estimated_tokens(query) + 4;
-    let tokens = passages.iter().map(|passage| (estimated_tokens(passage) + query) as u64).sum();
+    let query = model.estimate_tokens(query) + 4;
+    let tokens = passages.iter().map(|passage| (model.estimate_tokens(passage) + query) as u64).sum();
     BudgetAmount::cost(tokens as f64 * model.price() / 1e6, tokens)
 }

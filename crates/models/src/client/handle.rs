@@ -8,7 +8,9 @@ use super::{
     estimate,
     reply::{AnswerPart, CallAnswer, StoredAnswer, from_text, to_text, unreadable},
 };
-use crate::{EmbeddingModel, Error, Identity, InputKind, Matrix, ModelUsage, RerankModel, estimated_tokens, ledger};
+use crate::{
+    EmbeddingModel, Error, Identity, InputKind, Matrix, ModelUsage, RerankModel, Usage, estimate_tokens, ledger,
+};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use futures::stream::{FuturesUnordered, StreamExt};
 use serde::{Deserialize, Serialize};
@@ -259,7 +261,7 @@ impl Embedder {
         overlap: usize,
     ) -> Result<Vec<Option<Vec<f32>>>, Error> {
         // Only models of this process embed parts of a text, and they cost nothing.
-        let estimate = || BudgetAmount::cost(0.0, estimated_tokens(text) as u64);
+        let estimate = || BudgetAmount::cost(0.0, estimate_tokens(text) as u64);
         let make = || async {
             let started = Instant::now();
             let (vectors, usage) = self.model.embed_parts(text, parts, overlap).await?;

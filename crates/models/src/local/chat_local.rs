@@ -29,6 +29,7 @@ use super::{
 use crate::{
     CONTEXT_LENGTH, ChatModel, ChatRequest, ChatResponse, Error, Finish, Identity, Model, ModelKind, OnPiece, Usage,
     provider::{ModelContext, ModelSettings},
+    tokens::{ModelTokenizer, estimate_tokens},
 };
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -116,6 +117,11 @@ impl ModelSettings for Config {
             turns: Arc::new(Semaphore::new(1)),
             engine: LlamaEngine::start(settings)?,
         }))
+    }
+
+    fn tokenizer(&self, cx: &ModelContext) -> Result<ModelTokenizer, Error> {
+        let vocabulary = Vocabulary::open(&self.resolve(cx)?.0)?;
+        Ok(ModelTokenizer::exact(move |text| vocabulary.count(text)))
     }
 
     async fn ready(&self, cx: &ModelContext) -> Result<(), Error> {
@@ -213,9 +219,8 @@ impl ChatModel for LocalChat {
     }
 
     fn count_tokens(&self, text: &str) -> usize {
-        // If the file cannot be read, the first call fails with the reason;
-        // until then four characters per token are close enough.
-        self.text.vocabulary().map_or(text.chars().count().div_ceil(4), |vocabulary| vocabulary.count(text))
+        // If the file cannot be read, the first call fails with the reason; until then an estimate is close enough.
+        self.text.vocabulary().map_or_else(|_| estimate_tokens(text), |vocabulary| vocabulary.count(text))
     }
 
     fn turns(&self) -> Option<&Arc<Semaphore>> {

@@ -13,6 +13,7 @@ use super::onnx::{
 use crate::{
     EmbeddingModel, Error, Identity, InputKind, LongTexts, Matrix, Model, ModelKind, Usage,
     provider::{ModelContext, ModelSettings},
+    tokens::ModelTokenizer,
 };
 use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -134,6 +135,10 @@ impl ModelSettings for Config {
 
     fn build(&self, cx: &ModelContext) -> Result<Arc<Self::Model>, Error> {
         Ok(Arc::new(self.open(cx)?))
+    }
+
+    fn tokenizer(&self, cx: &ModelContext) -> Result<ModelTokenizer, Error> {
+        self.locate(cx)?.model_tokenizer(&self.document_prefix)
     }
 
     async fn ready(&self, cx: &ModelContext) -> Result<(), Error> {

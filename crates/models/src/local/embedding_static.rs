@@ -11,6 +11,7 @@ use crate::{
     Usage,
     model::refuse_long_texts,
     provider::{ModelContext, ModelSettings},
+    tokens::{ModelTokenizer, estimate_tokens},
 };
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -81,10 +82,7 @@ impl ModelSettings for Config {
         let (files, weights) = self.locate(cx)?;
         let bytes = std::fs::read(&weights).map_err(|error| Error::bad_file(&weights, error))?;
         let table = VectorTable::read(&bytes).map_err(|error| Error::bad_file(&weights, error))?;
-        let path = files.folder.join("tokenizer.json");
-        let mut tokenizer = Tokenizer::from_file(&path).map_err(|error| Error::bad_file(&path, error))?;
-        tokenizer.with_padding(None);
-        tokenizer.with_truncation(None).map_err(|error| Error::bad_file(&path, error))?;
+        let tokenizer = open_tokenizer(&files)?;
         // A word that is not in the vocabulary is left out of the mean.
         let unknown = serde_json::to_value(tokenizer.get_model()).unwrap_or_default();
         let unknown = unknown["unk_token"].as_str().and_then(|token| tokenizer.token_to_id(token));
@@ -97,9 +95,26 @@ impl ModelSettings for Config {
         }))
     }
 
+    fn tokenizer(&self, cx: &ModelContext) -> Result<ModelTokenizer, Error> {
+        let tokenizer = open_tokenizer(&self.locate(cx)?.0)?;
+        let count = move |text: &str| {
+            tokenizer.encode_fast(text, false).map_or_else(|_| estimate_tokens(text), |encoding| encoding.len())
+        };
+        Ok(ModelTokenizer::exact(count).with_limit(self.limit(), 0))
+    }
+
     async fn ready(&self, cx: &ModelContext) -> Result<(), Error> {
         self.locate(cx).map(|_| ())
     }
+}
+
+/// The tokenizer in a model's folder, without the limit and the padding with which it was saved.
+fn open_tokenizer(files: &ModelFiles) -> Result<Tokenizer, Error> {
+    let path = files.folder.join("tokenizer.json");
+    let mut tokenizer = Tokenizer::from_file(&path).map_err(|error| Error::bad_file(&path, error))?;
+    tokenizer.with_padding(None);
+    tokenizer.with_truncation(None).map_err(|error| Error::bad_file(&path, error))?;
+    Ok(tokenizer)
 }
 
 /// Why a file is no table of vectors.

@@ -10,6 +10,7 @@ use super::onnx::{
 use crate::{
     Error, Identity, Model, ModelKind, RerankModel, Usage,
     provider::{ModelContext, ModelSettings},
+    tokens::ModelTokenizer,
 };
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -81,6 +82,10 @@ impl ModelSettings for Config {
             return Err(Error::bad_file(&located.onnx(&cx.directory)?, reason));
         }
         Ok(Arc::new(OnnxReranker { model, sigmoid: self.sigmoid, max_tokens: located.max_tokens }))
+    }
+
+    fn tokenizer(&self, cx: &ModelContext) -> Result<ModelTokenizer, Error> {
+        self.locate(cx)?.model_tokenizer("")
     }
 
     async fn ready(&self, cx: &ModelContext) -> Result<(), Error> {

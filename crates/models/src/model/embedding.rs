@@ -1,6 +1,7 @@
 //! Embedding models: the trait, and what is embedded.
 
 use super::{Error, Matrix, Model, Usage};
+use crate::tokens::estimate_tokens;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -40,6 +41,11 @@ pub trait EmbeddingModel: Model {
     /// asked of all texts before the first is embedded.
     async fn check_lengths(&self, _texts: &[String], _kind: InputKind) -> Result<(), Error> {
         Ok(())
+    }
+    /// How many tokens a text is, without prefix and special tokens: a quick count for budgets, an
+    /// estimate where the tokenizer is not at hand without waiting.
+    fn estimate_tokens(&self, text: &str) -> usize {
+        estimate_tokens(text)
     }
     /// Price per million tokens, in dollars.
     fn price(&self) -> f64 {

@@ -102,11 +102,3 @@ impl std::ops::AddAssign for Usage {
         self.windowed_texts = self.windowed_texts.saturating_add(other.windowed_texts);
     }
 }
-
-/// A rough count for models whose tokenizer is not available: a token has 4
-/// Latin characters or one and a half other characters.
-pub(crate) fn estimated_tokens(text: &str) -> usize {
-    let n_ascii = text.bytes().filter(u8::is_ascii).count();
-    let n_other = text.chars().filter(|c| !c.is_ascii()).count();
-    n_ascii.div_ceil(4) + (n_other * 2).div_ceil(3)
-}

@@ -1,11 +1,17 @@
 //! Rerank models: the trait.
 
 use super::{Error, Model, Usage};
+use crate::tokens::estimate_tokens;
 use async_trait::async_trait;
 
 /// A model that says how well passages answer a query.
 #[async_trait]
 pub trait RerankModel: Model {
+    /// How many tokens a query or a passage is: a quick count for budgets, an estimate where the tokenizer is
+    /// not at hand.
+    fn estimate_tokens(&self, text: &str) -> usize {
+        estimate_tokens(text)
+    }
     /// Price per million tokens, in dollars.
     fn price(&self) -> f64 {
         0.0

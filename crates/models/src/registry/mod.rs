@@ -4,7 +4,8 @@
 //! with the form in files (serde), the list `NAMES`, and the methods `name`, `version` and `build`.
 
 use crate::{
-    ChatModel, EmbeddingModel, EndpointAccess, Error, Identity, ModelKind, ModelPlace, RerankModel, local,
+    ChatModel, EmbeddingModel, EndpointAccess, Error, Identity, ModelKind, ModelPlace, ModelTokenizer, RerankModel,
+    local,
     provider::{ModelContext, ModelSettings, Registration, every_provider},
     remote,
 };
@@ -52,6 +53,11 @@ macro_rules! providers {
             /// See [`ModelConfig::endpoint_access`].
             pub fn endpoint_access(&self) -> Option<EndpointAccess> {
                 match self { $( Self::$Variant(config) => config.endpoint_access(), )+ }
+            }
+
+            /// See [`ModelConfig::tokenizer`].
+            pub fn tokenizer(&self, cx: &ModelContext) -> Result<ModelTokenizer, Error> {
+                match self { $( Self::$Variant(config) => config.tokenizer(cx), )+ }
             }
 
             /// See [`ModelConfig::prices`].
@@ -139,6 +145,15 @@ impl ModelConfig {
     /// What leaves this process for the model; none for a model in this process.
     pub fn endpoint_access(&self) -> Option<EndpointAccess> {
         of_any_kind!(self, config => config.endpoint_access())
+    }
+
+    /// Counts tokens as the model does, without its weights and without a call. For a model behind
+    /// an endpoint whose tokenizer is not known, an estimate.
+    ///
+    /// # Errors
+    /// If the settings cannot work, or the model's files are not here or cannot be read.
+    pub fn tokenizer(&self, cx: &ModelContext) -> Result<ModelTokenizer, Error> {
+        of_any_kind!(self, config => config.tokenizer(cx))
     }
 
     /// Dollars per million tokens read and written: (0, 0) for a model in this

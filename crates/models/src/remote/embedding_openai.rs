@@ -8,9 +8,10 @@ use super::{
     http::{Conventions, DefaultEndpoint, MAX_RESPONSE, token_count},
 };
 use crate::{
-    EmbeddingModel, EndpointAccess, Error, Identity, InputKind, LongTexts, Matrix, Usage, estimated_tokens,
+    EmbeddingModel, EndpointAccess, Error, Identity, InputKind, LongTexts, Matrix, Usage,
     model::refuse_long_texts,
     provider::{ModelContext, ModelSettings},
+    tokens::{ModelTokenizer, RemoteTokenizer},
     trace,
 };
 use async_trait::async_trait;
@@ -103,7 +104,8 @@ impl ModelSettings for Config {
         }
         check_prices(&self.model, &[self.price])?;
         let dimensions = AtomicUsize::new(self.dimensions.unwrap_or_default());
-        let embedding = EmbeddingPart { config: self.clone(), dimensions };
+        let tokenizer = RemoteTokenizer::of(&self.model);
+        let embedding = EmbeddingPart { config: self.clone(), dimensions, tokenizer };
         Ok(Arc::new(RemoteModel::new(self.identity(cx)?, &self.endpoint(), cx, |_| Ok(embedding))?))
     }
 
@@ -115,6 +117,12 @@ impl ModelSettings for Config {
         self.endpoint().ready(cx).await
     }
 
+    fn tokenizer(&self, _: &ModelContext) -> Result<ModelTokenizer, Error> {
+        let tokenizer = ModelTokenizer::of_endpoint(&self.model);
+        let added = tokenizer.count(&self.document_prefix);
+        Ok(tokenizer.with_limit(self.max_tokens, added))
+    }
+
     fn prices(&self) -> Option<(f64, f64)> {
         self.price.map(|price| (price, 0.0))
     }
@@ -124,6 +132,17 @@ struct EmbeddingPart {
     config: Config,
     /// 0 until the endpoint has sent its first vector.
     dimensions: AtomicUsize,
+    tokenizer: RemoteTokenizer,
+}
+
+impl EmbeddingPart {
+    /// What is put before a text of this kind.
+    fn prefix(&self, kind: InputKind) -> &str {
+        match kind {
+            InputKind::Query => &self.config.query_prefix,
+            InputKind::Document => &self.config.document_prefix,
+        }
+    }
 }
 
 #[async_trait]
@@ -140,6 +159,16 @@ impl EmbeddingModel for RemoteModel<EmbeddingPart> {
         self.kind.config.batch_size
     }
 
+    async fn count_tokens(&self, texts: &[String], kind: InputKind) -> Result<Option<Vec<usize>>, Error> {
+        let EmbeddingPart { tokenizer, .. } = &self.kind;
+        let count = |text: &String| tokenizer.count(&format!("{}{text}", self.kind.prefix(kind)));
+        Ok((*tokenizer != RemoteTokenizer::Unknown).then(|| texts.iter().map(count).collect()))
+    }
+
+    fn estimate_tokens(&self, text: &str) -> usize {
+        self.kind.tokenizer.count(text)
+    }
+
     fn price(&self) -> f64 {
         self.kind.config.price.unwrap_or_default()
     }
@@ -148,8 +177,8 @@ impl EmbeddingModel for RemoteModel<EmbeddingPart> {
         let Config { long_texts, max_tokens, model, .. } = &self.kind.config;
         match long_texts {
             LongTexts::Refuse => {
-                let prefix = estimated_tokens(self.prefix(kind));
-                let tokens = texts.iter().map(|text| prefix + estimated_tokens(text));
+                let prefix = self.estimate_tokens(self.kind.prefix(kind));
+                let tokens = texts.iter().map(|text| prefix + self.estimate_tokens(text));
                 refuse_long_texts(model, *max_tokens, true, texts, tokens)
             }
             LongTexts::Cut | LongTexts::Windows => Ok(()),
@@ -172,16 +201,8 @@ impl EmbeddingModel for RemoteModel<EmbeddingPart> {
 }
 
 impl RemoteModel<EmbeddingPart> {
-    /// What stands before each text of this kind.
-    fn prefix(&self, kind: InputKind) -> &str {
-        match kind {
-            InputKind::Query => &self.kind.config.query_prefix,
-            InputKind::Document => &self.kind.config.document_prefix,
-        }
-    }
-
     async fn batch(&self, texts: &[String], kind: InputKind) -> Result<(Matrix, Usage), Error> {
-        let prefix = self.prefix(kind);
+        let prefix = self.kind.prefix(kind);
         // The protocol refuses an empty text, and takes a blank one.
         let prepared = |text: &String| if text.is_empty() { format!("{prefix} ") } else { format!("{prefix}{text}") };
         let input: Vec<String> = texts.iter().map(prepared).collect();
@@ -195,7 +216,7 @@ impl RemoteModel<EmbeddingPart> {
         let matrix = self.matrix(&answer, texts.len())?;
         let counted =
             ["/usage/prompt_tokens", "/usage/total_tokens"].iter().find_map(|pointer| token_count(&answer, pointer));
-        let estimated = || input.iter().map(|text| estimated_tokens(text) as u64).sum();
+        let estimated = || input.iter().map(|text| self.estimate_tokens(text) as u64).sum();
         Ok((matrix, Usage { prompt_tokens: counted.unwrap_or_else(estimated), ..Usage::default() }))
     }
 

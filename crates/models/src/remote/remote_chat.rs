@@ -14,8 +14,9 @@ use super::{
 };
 use crate::{
     CONTEXT_LENGTH, ChatModel, ChatRequest, ChatResponse, EndpointAccess, Error, FunctionError, Identity, OnPiece,
-    Usage, estimated_tokens,
+    Usage,
     provider::{ModelContext, ModelSettings, Registration},
+    tokens::{ModelTokenizer, RemoteTokenizer},
 };
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -145,7 +146,8 @@ where
             let speaker = P::PROVIDER.protocol.speaker(&ChatTarget { endpoint, omit: &omit, extra: &extra })?;
             let price = (self.price.input.unwrap_or_default(), self.price.output.unwrap_or_default());
             let function = functions::error_of(&self.model, &self.base_url);
-            Ok(ChatPart { speaker, omit, extra, context_length: self.context_length, price, function })
+            let tokenizer = RemoteTokenizer::of(&self.model);
+            Ok(ChatPart { speaker, omit, extra, context_length: self.context_length, price, tokenizer, function })
         };
         Ok(Arc::new(RemoteModel::new(self.identity(cx)?, &self.settings(), cx, chat)?))
     }
@@ -158,6 +160,10 @@ where
     async fn ready(&self, cx: &ModelContext) -> Result<(), Error> {
         self.identity(cx)?;
         self.settings().ready(cx).await
+    }
+
+    fn tokenizer(&self, _: &ModelContext) -> Result<ModelTokenizer, Error> {
+        Ok(ModelTokenizer::of_endpoint(&self.model))
     }
 
     fn prices(&self) -> Option<(f64, f64)> {
@@ -174,6 +180,7 @@ struct ChatPart {
     context_length: usize,
     /// Dollars per million tokens read and written.
     price: (f64, f64),
+    tokenizer: RemoteTokenizer,
     /// See [`ChatModel::function_error`].
     function: Option<FunctionError>,
 }
@@ -185,7 +192,7 @@ impl ChatModel for RemoteModel<ChatPart> {
     }
 
     fn count_tokens(&self, text: &str) -> usize {
-        estimated_tokens(text)
+        self.kind.tokenizer.count(text)
     }
 
     fn price(&self) -> (f64, f64) {
@@ -219,7 +226,7 @@ impl RemoteModel<ChatPart> {
         match error {
             Error::ContextTooLong { model, tokens, limit } => Error::ContextTooLong {
                 model,
-                tokens: if tokens > 0 { tokens } else { prompt_tokens(request) + request.max_tokens as usize },
+                tokens: if tokens > 0 { tokens } else { self.prompt_tokens(request) + request.max_tokens as usize },
                 limit: if limit > 0 { limit } else { self.kind.context_length },
             },
             other => other,
@@ -234,21 +241,21 @@ impl RemoteModel<ChatPart> {
             let reason = format!("its text has {} bytes, more than any model writes", text.len());
             return Err(self.endpoint.malformed(reason));
         }
-        // If a server counts no tokens, they are estimated, so that a budget of
+        // If a server counts no tokens, they are counted here, so that a budget of
         // tokens or money still holds.
         let usage = Usage {
-            prompt_tokens: usage.prompt.unwrap_or_else(|| prompt_tokens(request) as u64),
+            prompt_tokens: usage.prompt.unwrap_or_else(|| self.prompt_tokens(request) as u64),
             cached_tokens: usage.cached,
-            completion_tokens: usage.completion.unwrap_or_else(|| estimated_tokens(&text) as u64),
+            completion_tokens: usage.completion.unwrap_or_else(|| self.count_tokens(&text) as u64),
             ..Usage::default()
         };
         Ok(ChatResponse { text, finish, usage, choices, seconds: started.elapsed().as_secs_f64() })
     }
-}
 
-fn prompt_tokens(request: &ChatRequest) -> usize {
-    // Each message is wrapped into a few tokens of the chat template.
-    request.messages.iter().map(|message| estimated_tokens(&message.content) + 4).sum()
+    fn prompt_tokens(&self, request: &ChatRequest) -> usize {
+        // Each message is wrapped into a few tokens of the chat template.
+        request.messages.iter().map(|message| self.count_tokens(&message.content) + 4).sum()
+    }
 }
 
 #[cfg(test)]

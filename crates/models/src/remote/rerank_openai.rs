@@ -7,8 +7,9 @@ use super::{
     http::{Conventions, MAX_RESPONSE, token_count},
 };
 use crate::{
-    EndpointAccess, Error, Identity, RerankModel, Usage, estimated_tokens,
+    EndpointAccess, Error, Identity, RerankModel, Usage,
     provider::{ModelContext, ModelSettings},
+    tokens::{ModelTokenizer, RemoteTokenizer},
     trace,
 };
 use async_trait::async_trait;
@@ -74,6 +75,10 @@ impl ModelSettings for Config {
         self.endpoint().ready(cx).await
     }
 
+    fn tokenizer(&self, _: &ModelContext) -> Result<ModelTokenizer, Error> {
+        Ok(ModelTokenizer::of_endpoint(&self.model))
+    }
+
     fn prices(&self) -> Option<(f64, f64)> {
         self.price.map(|price| (price, 0.0))
     }
@@ -87,6 +92,10 @@ struct RerankPart {
 
 #[async_trait]
 impl RerankModel for RemoteModel<RerankPart> {
+    fn estimate_tokens(&self, text: &str) -> usize {
+        RemoteTokenizer::of(&self.endpoint.model).count(text)
+    }
+
     fn price(&self) -> f64 {
         self.kind.price
     }
@@ -116,8 +125,8 @@ impl RerankModel for RemoteModel<RerankPart> {
             .iter()
             .find_map(|pointer| token_count(&answer, pointer));
         let estimated = || {
-            let query = estimated_tokens(query);
-            passages.iter().map(|passage| (query + estimated_tokens(passage)) as u64).sum()
+            let query = self.estimate_tokens(query);
+            passages.iter().map(|passage| (query + self.estimate_tokens(passage)) as u64).sum()
         };
         Ok((scores, Usage { prompt_tokens: counted.unwrap_or_else(estimated), ..Usage::default() }))
     }

@@ -14,7 +14,7 @@ use super::{
 };
 use app::library::open_from_tables;
 use eval::{
-    Dataset, GenerateEstimate, GenerateProgress, Question,
+    Dataset, GenerateProgress, Question,
     dataset::{
         ColumnSet, DatasetDifference, DatasetFile, DatasetFormat, DatasetReport, DatasetStatistics, IgnoredColumn,
         RowError, SplitError, read_questions,
@@ -340,7 +340,7 @@ pub(crate) fn golden_estimate(
     let estimate = || async move {
         let opened = work.documents().await?;
         let passages = opened.as_documents().passages().await?;
-        let estimate = GenerateEstimate::of(&spec.options, &passages);
+        let estimate = lab::estimate_golden(&work.session, &passages, &spec);
         let prices = work.session.experiment.models.get(&spec.model).and_then(ModelConfig::prices);
         let mut summary = value!(estimate);
         summary["cost_usd"] = value!(prices.map(|prices| estimate.cost_usd(prices)));

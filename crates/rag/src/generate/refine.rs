@@ -13,7 +13,7 @@ use super::{
 use crate::{Component, Context, Error, InputSize, ModelCalls, Passage, prompt::PromptTask};
 use async_trait::async_trait;
 
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 answer_settings! {
     /// Settings of `refine`.

@@ -37,7 +37,7 @@ use models::Message;
 use serde::Deserialize;
 use serde_json::json;
 
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 const NAME: &str = "generator reflection";
 
 const BEST: u8 = 2;

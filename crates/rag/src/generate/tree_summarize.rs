@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use futures::future::try_join_all;
 use models::Message;
 
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 answer_settings! {
     /// Settings of `tree_summarize`.

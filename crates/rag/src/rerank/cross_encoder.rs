@@ -35,7 +35,8 @@ impl Component for Config {
     }
 
     fn estimate_calls(&self, item: InputSize) -> Vec<ModelCalls<'_>> {
-        let prompt_tokens = item.passage_tokens + item.text_tokens;
+        // Each passage is read together with the question.
+        let prompt_tokens = item.passage_tokens + item.passages * item.text_tokens;
         vec![ModelCalls { model: &self.model, kind: ModelKind::Rerank, calls: 1, prompt_tokens, completion_tokens: 0 }]
     }
 }

@@ -94,8 +94,7 @@ enum EmbeddingValues {
     Base64(String),
 }
 
-/// The tokens of the texts, which are estimated if the model does not run in this
-/// process.
+/// The tokens of the texts, which are estimated if the model's tokenizer is not known.
 #[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 pub(crate) struct TextUsage {
     prompt_tokens: usize,
@@ -185,7 +184,7 @@ pub(crate) async fn post(
     }))
 }
 
-/// Estimates the tokens of texts without a tokenizer, as a quarter of their bytes.
+/// Estimates the tokens of texts, for a model whose tokenizer is not known.
 pub(crate) fn estimate_tokens(texts: &[String]) -> usize {
-    texts.iter().map(|text| text.len().div_ceil(4)).sum()
+    texts.iter().map(|text| models::estimate_tokens(text)).sum()
 }

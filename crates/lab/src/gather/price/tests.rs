@@ -115,6 +115,7 @@ impl Fixture {
             questions,
             documents: 3,
             text_bytes: 2_100_000,
+            text_sample: Arc::default(),
             rejected: Vec::new(),
             unread: Vec::new(),
             left_out: Vec::new(),

@@ -41,10 +41,10 @@ impl DescribeWork for ChunkWork {
     }
 
     fn estimate_calls<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, ModelLoad)> {
-        self.chunker.estimate_calls(sizes.shard()).into_iter().map(|ask| (ask.model, ModelLoad::of(&ask))).collect()
+        sizes.of_documents(&self.chunker, sizes.shard())
     }
 
     fn estimate_output(&self, sizes: &Sizes<'_>) -> InputSize {
-        self.chunker.estimate_chunks(sizes.shard())
+        sizes.chunks_of(&self.chunker)
     }
 }

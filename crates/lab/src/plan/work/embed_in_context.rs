@@ -39,6 +39,6 @@ impl DescribeWork for EmbedInContextWork {
     }
 
     fn estimate_calls<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, ModelLoad)> {
-        sizes.of_embedding(&self.model, self.chunks)
+        sizes.of_reading(&self.model)
     }
 }

@@ -53,6 +53,6 @@ impl DescribeWork for EmbedQueriesWork {
     }
 
     fn estimate_calls<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, ModelLoad)> {
-        vec![(&self.model, ModelLoad::embedding(sizes.all_question_tokens()))]
+        vec![(&self.model, ModelLoad::embedding(sizes.all_question_tokens(&self.model)))]
     }
 }

@@ -39,8 +39,7 @@ impl DescribeWork for EnrichWork {
     }
 
     fn estimate_calls<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, ModelLoad)> {
-        let chunks = sizes.output_of(self.chunks);
-        self.enricher.estimate_calls(chunks).into_iter().map(|ask| (ask.model, ModelLoad::of(&ask))).collect()
+        sizes.of_documents(&self.enricher, sizes.output_of(self.chunks))
     }
 
     fn estimate_output(&self, sizes: &Sizes<'_>) -> InputSize {

@@ -13,6 +13,7 @@ mod index;
 mod load;
 mod retrieve;
 mod score;
+mod sizes;
 mod write_queries;
 
 pub(crate) use {
@@ -28,12 +29,13 @@ pub(crate) use {
     load::LoadWork,
     retrieve::{QueryTasks, RetrieveWork},
     score::ScoreWork,
+    sizes::Sizes,
     write_queries::WriteQueriesWork,
 };
 
 use super::{
     graph::{PlanInputs, TaskId},
-    model_load::{BYTES_PER_TOKEN, LABEL_TOKENS, ModelLoad},
+    model_load::ModelLoad,
 };
 use crate::{
     artifact,
@@ -43,7 +45,7 @@ use crate::{
 };
 use eval::Question;
 use models::Identity;
-use rag::{Choice, Component, Data, InputSize, index::IndexKind};
+use rag::{Choice, Data, InputSize, index::IndexKind};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::{Key, KeyBuilder};
@@ -191,72 +193,6 @@ impl KeyContext<'_> {
 
 fn component(builder: KeyBuilder, component: &dyn Choice) -> KeyBuilder {
     builder.field("version", &component.version()).field("config", &component.settings_for_key())
-}
-
-/// The sizes that are known before a run.
-pub(crate) struct Sizes<'a> {
-    pub(crate) experiment: &'a Experiment,
-    pub(crate) questions: &'a [Question],
-    tasks: &'a [Task],
-    /// Tokens of all documents.
-    text_tokens: u64,
-    /// Shards that the documents are in; at least one.
-    shards: u64,
-}
-
-impl<'a> Sizes<'a> {
-    /// The sizes of a plan's tasks. `text_bytes` is the size of all documents.
-    pub(super) fn new(
-        experiment: &'a Experiment,
-        questions: &'a [Question],
-        tasks: &'a [Task],
-        text_bytes: usize,
-    ) -> Self {
-        let loads = tasks.iter().filter(|task| task.operator() == Operator::Load).count();
-        let text_tokens = text_bytes as u64 / BYTES_PER_TOKEN;
-        Self { experiment, questions, tasks, text_tokens, shards: loads.max(1) as u64 }
-    }
-
-    /// A shard of the documents.
-    pub(crate) fn shard(&self) -> InputSize {
-        InputSize { text_tokens: self.text_tokens.div_ceil(self.shards), ..InputSize::default() }
-    }
-
-    /// The estimated output of a task.
-    pub(crate) fn output_of(&self, task: TaskId) -> InputSize {
-        self.tasks[task].work.describe().estimate_output(self)
-    }
-
-    /// Limits passages to the text of the corpus, which may be smaller than the settings allow.
-    pub(crate) fn within_corpus(&self, item: InputSize) -> InputSize {
-        InputSize { passage_tokens: item.passage_tokens.min(self.text_tokens), ..item }
-    }
-
-    fn question_tokens(&self, i: usize) -> u64 {
-        self.questions[i].question.len() as u64 / BYTES_PER_TOKEN + 1
-    }
-
-    /// Tokens of all questions.
-    pub(crate) fn all_question_tokens(&self) -> u64 {
-        (0..self.questions.len()).map(|i| self.question_tokens(i)).sum()
-    }
-
-    /// The calls to a model that embeds the chunks of a task.
-    fn of_embedding<'b>(&self, model: &'b str, chunks: TaskId) -> Vec<(&'b str, ModelLoad)> {
-        vec![(model, ModelLoad::embedding(self.output_of(chunks).passage_tokens + 1))]
-    }
-
-    /// The calls that a component makes for some questions, with these passages for each.
-    pub(crate) fn of_questions<'b, C: Component + ?Sized>(
-        &self,
-        component: &'b C,
-        found: InputSize,
-        questions: impl Iterator<Item = usize>,
-    ) -> Vec<(&'b str, ModelLoad)> {
-        let passage_tokens = found.passage_tokens + found.passages * LABEL_TOKENS;
-        let item = |i| InputSize { text_tokens: self.question_tokens(i), passage_tokens, ..found };
-        questions.flat_map(|i| component.estimate_calls(item(i))).map(|ask| (ask.model, ModelLoad::of(&ask))).collect()
-    }
 }
 
 /// One kind of work on one shard of documents or questions.

@@ -85,6 +85,6 @@ impl DescribeWork for RetrieveWork {
     }
 
     fn estimate_output(&self, sizes: &Sizes<'_>) -> InputSize {
-        sizes.within_corpus(self.chunker.estimate_output(self.retriever.estimate_output(InputSize::default())))
+        sizes.passages_of(&self.chunker, self.retriever.estimate_output(InputSize::default()))
     }
 }

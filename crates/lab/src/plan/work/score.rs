@@ -5,7 +5,7 @@ use crate::{
     operator::Operator,
     plan::{
         graph::{PlanInputs, TaskId},
-        model_load::{ModelLoad, question_tokens, score},
+        model_load::{ModelLoad, score},
         ranges::RangePart,
     },
 };
@@ -99,9 +99,15 @@ impl DescribeWork for ScoreWork {
     fn estimate_calls<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, ModelLoad)> {
         let found = sizes.output_of(self.passages);
         let answer = self.answers.iter().map(|&id| sizes.output_of(id).text_tokens).max().unwrap_or_default();
-        let questions = self.questions.iter().map(|&i| &sizes.questions[i]);
-        let applies = questions.filter(|question| self.metric.applies(question).is_ok());
-        let one = |question| InputSize { text_tokens: question_tokens(question) + answer, ..found };
-        applies.flat_map(|question| score(&sizes.experiment.evaluate, &self.metric, one(question))).collect()
+        let questions = self.questions.iter().copied();
+        let applies = questions.filter(|&i| self.metric.applies(&sizes.questions[i]).is_ok());
+        let of_question = |i: usize| {
+            let item = |model: &str| {
+                let item = sizes.judged(model, i, found);
+                InputSize { text_tokens: item.text_tokens + answer, ..item }
+            };
+            score(&sizes.experiment.evaluate, &self.metric, item)
+        };
+        applies.flat_map(of_question).collect()
     }
 }

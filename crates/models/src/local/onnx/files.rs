@@ -6,7 +6,11 @@ use super::{
     tokens::TextTokenizer,
     weights::WeightFile,
 };
-use crate::{Absence, Error, Identity, ModelDirectory, ModelFiles, ModelKind, provider::ModelContext};
+use crate::{
+    Absence, Error, Identity, ModelDirectory, ModelFiles, ModelKind,
+    provider::ModelContext,
+    tokens::{ModelTokenizer, estimate_tokens},
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::{
@@ -185,6 +189,16 @@ impl RunnableModel {
     /// The model's tokenizer with its limit.
     pub(crate) fn tokenizer(&self) -> Result<TextTokenizer, Error> {
         TextTokenizer::open(&self.tokenizer_path()?, self.max_tokens)
+    }
+
+    /// The tokenizer of a model that puts this prefix before each text.
+    pub(crate) fn model_tokenizer(&self, prefix: &str) -> Result<ModelTokenizer, Error> {
+        let tokenizer = self.tokenizer()?;
+        let count = move |text: &str| tokenizer.encode_whole(text).ok().map(|encoding| encoding.len());
+        let (marks, added) = (count("").unwrap_or_default(), count(prefix).unwrap_or_default());
+        let of_text =
+            move |text: &str| count(text).map_or_else(|| estimate_tokens(text), |tokens| tokens.saturating_sub(marks));
+        Ok(ModelTokenizer::exact(of_text).with_limit(self.max_tokens, added))
     }
 
     fn tokenizer_path(&self) -> Result<PathBuf, Error> {

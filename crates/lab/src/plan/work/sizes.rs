@@ -1,0 +1,252 @@
+//! The sizes that the work of tasks is estimated from: what a plan knows of documents, chunks and questions.
+
+use super::{Task, Work};
+use crate::{
+    operator::Operator,
+    plan::{
+        graph::TaskId,
+        model_load::{LABEL_TOKENS, ModelLoad, question_and_reference_tokens},
+        text_sizes::{ChunkSizes, TextSizes, TokenRatio, scale},
+    },
+    spec::Experiment,
+};
+use eval::Question;
+use models::ModelKind;
+use rag::{
+    Component, InputSize,
+    chunk::{ChunkerConfig, TokenCounter},
+};
+
+/// The sizes that are known before a run. Those of texts are in tokens of `cl100k_base`.
+pub(crate) struct Sizes<'a> {
+    pub(crate) experiment: &'a Experiment,
+    pub(crate) questions: &'a [Question],
+    tasks: &'a [Task],
+    texts: &'a TextSizes,
+    /// Tokens of each question.
+    question_tokens: Vec<u64>,
+    /// Tokens of each question with its reference answer.
+    judged_tokens: Vec<u64>,
+    /// Shards that the documents are in; at least one.
+    shards: u64,
+}
+
+impl<'a> Sizes<'a> {
+    /// The sizes of a plan's tasks.
+    pub(crate) fn new(
+        experiment: &'a Experiment,
+        questions: &'a [Question],
+        tasks: &'a [Task],
+        texts: &'a TextSizes,
+    ) -> Self {
+        let loads = tasks.iter().filter(|task| task.operator() == Operator::Load).count();
+        let count = |text: &str| TokenCounter::shared().count(text) as u64;
+        let question_tokens = questions.iter().map(|question| count(&question.question)).collect();
+        let judged_tokens = questions.iter().map(|question| question_and_reference_tokens(question, &count)).collect();
+        Self { experiment, questions, tasks, texts, question_tokens, judged_tokens, shards: loads.max(1) as u64 }
+    }
+
+    /// A shard of the documents.
+    pub(crate) fn shard(&self) -> InputSize {
+        InputSize { text_tokens: self.texts.document_tokens.div_ceil(self.shards), ..InputSize::default() }
+    }
+
+    /// The chunks of a shard.
+    pub(crate) fn chunks_of(&self, chunker: &ChunkerConfig) -> InputSize {
+        let Some(sizes) = self.texts.chunks_of(chunker) else { return chunker.estimate_chunks(self.shard()) };
+        let of_shard = |all: f64| (all / self.shards as f64).ceil() as u64;
+        InputSize { passages: of_shard(sizes.count()), passage_tokens: of_shard(sizes.tokens()), ..self.shard() }
+    }
+
+    /// The passages that a retriever finds among the chunks of a chunker.
+    pub(crate) fn passages_of(&self, chunker: &ChunkerConfig, found: InputSize) -> InputSize {
+        self.within_corpus(self.texts.passages_of(chunker, found))
+    }
+
+    /// The estimated output of a task.
+    pub(crate) fn output_of(&self, task: TaskId) -> InputSize {
+        self.tasks[task].work.describe().estimate_output(self)
+    }
+
+    /// Limits passages to the text of the corpus, which may be smaller than the settings allow.
+    pub(crate) fn within_corpus(&self, item: InputSize) -> InputSize {
+        InputSize { passage_tokens: item.passage_tokens.min(self.texts.document_tokens), ..item }
+    }
+
+    /// A model's tokens of all questions, each with what the model adds to a text.
+    pub(crate) fn all_question_tokens(&self, model: &str) -> u64 {
+        let model = self.texts.model(model);
+        let read = |tokens: &u64| scale(*tokens, model.questions).saturating_add(model.added).min(model.longest);
+        self.question_tokens.iter().map(read).sum()
+    }
+
+    /// A question and its reference answer with these passages, in the tokens of a model.
+    pub(crate) fn judged(&self, model: &str, i: usize, found: InputSize) -> InputSize {
+        self.texts.model(model).question(InputSize { text_tokens: self.judged_tokens[i], ..found })
+    }
+
+    /// The calls to a model that embeds the chunks of a task.
+    pub(super) fn of_embedding<'b>(&self, model: &'b str, chunks: TaskId) -> Vec<(&'b str, ModelLoad)> {
+        let output = self.output_of(chunks);
+        let tokens = match self.measured_chunks(chunks) {
+            Some(sizes) => {
+                let shards = self.shards as f64;
+                // What an enricher has added to each chunk.
+                let more = (output.passage_tokens as f64 * shards - sizes.tokens()).max(0.0) / sizes.count().max(1.0);
+                // Shards are rounded up, which is less than a token for a chunk.
+                let more = if more < 1.0 { 0.0 } else { more };
+                sizes.read_by(&self.texts.model(model), more) / shards
+            }
+            None => self.texts.embedded(model, output),
+        };
+        vec![(model, ModelLoad::embedding((tokens.ceil() as u64).max(1)))]
+    }
+
+    /// The calls to a model that reads whole documents, to embed the chunks in them.
+    pub(super) fn of_reading<'b>(&self, model: &'b str) -> Vec<(&'b str, ModelLoad)> {
+        let tokens = scale(self.shard().text_tokens, self.texts.model(model).documents);
+        vec![(model, ModelLoad::embedding(tokens.max(1)))]
+    }
+
+    /// The measured chunks behind a task that cuts chunks or enriches them.
+    fn measured_chunks(&self, task: TaskId) -> Option<&'a ChunkSizes> {
+        match &self.tasks[task].work {
+            Work::Chunk(work) => self.texts.chunks_of(&work.chunker),
+            Work::Enrich(work) => self.measured_chunks(work.chunks),
+            _ => None,
+        }
+    }
+
+    /// The calls that a component makes for a shard of documents or chunks.
+    pub(crate) fn of_documents<'b, C: Component + ?Sized>(
+        &self,
+        component: &'b C,
+        item: InputSize,
+    ) -> Vec<(&'b str, ModelLoad)> {
+        self.ask(component, |model, _| model.document(item))
+    }
+
+    /// The calls that a component makes for some questions, with these passages for each.
+    pub(crate) fn of_questions<'b, C: Component + ?Sized>(
+        &self,
+        component: &'b C,
+        found: InputSize,
+        questions: impl Iterator<Item = usize>,
+    ) -> Vec<(&'b str, ModelLoad)> {
+        let of_question = |i: usize| {
+            self.ask(component, |model, kind| {
+                let item = model.question(InputSize { text_tokens: self.question_tokens[i], ..found });
+                // A reranker reads the text of a passage only.
+                let label = if kind == ModelKind::Chat { LABEL_TOKENS } else { 0 };
+                InputSize { passage_tokens: item.passage_tokens + found.passages * label, ..item }
+            })
+        };
+        questions.flat_map(of_question).collect()
+    }
+
+    /// The calls that a component makes for one item, whose size depends on the model that reads it.
+    fn ask<'b, C: Component + ?Sized>(
+        &self,
+        component: &'b C,
+        item: impl Fn(&TokenRatio, ModelKind) -> InputSize,
+    ) -> Vec<(&'b str, ModelLoad)> {
+        // A component asks the same models for every item, in the same order.
+        let models = component.estimate_calls(InputSize::default());
+        let asked = models.into_iter().enumerate().filter_map(|(at, ask)| {
+            let model = self.texts.model(ask.model);
+            let item = item(&model, ask.kind);
+            let load = ModelLoad::of(&component.estimate_calls(item).into_iter().nth(at)?);
+            let load = match ask.kind {
+                // It cuts each passage together with the question.
+                ModelKind::Rerank => load.of_pairs(item.passages, model.added, model.longest),
+                _ => load,
+            };
+            Some((ask.model, load))
+        });
+        asked.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Plan, tests::Fixture};
+
+    /// A plan with two models that count otherwise than `cl100k_base`.
+    fn texts(plan: &Plan, sample: Vec<(u32, f64)>) -> TextSizes {
+        let small = TokenRatio { documents: 1.5, questions: 2.0, added: 2, longest: 256 };
+        let gpt = TokenRatio { documents: 0.5, questions: 3.0, ..TokenRatio::default() };
+        let chunker = plan.tasks.iter().find_map(|task| match &task.work {
+            Work::Chunk(work) => Some(work.chunker.clone()),
+            _ => None,
+        });
+        TextSizes {
+            document_tokens: 30_000,
+            models: [("small", small), ("ranker", small), ("gpt", gpt)]
+                .map(|(name, ratio)| (name.to_owned(), ratio))
+                .into(),
+            chunks: chunker.into_iter().map(|chunker| (chunker, ChunkSizes { sample: sample.clone() })).collect(),
+        }
+    }
+
+    /// Calls and tokens read by all tasks of an operator, of its first model.
+    fn read(fixture: &Fixture, texts: &TextSizes, operator: Operator) -> (u64, u64) {
+        let plan = fixture.plan();
+        let sizes = Sizes::new(&fixture.experiment, &fixture.questions, &plan.tasks, texts);
+        let tasks = plan.tasks.iter().filter(|task| task.operator() == operator);
+        let loads = tasks.flat_map(|task| task.work.describe().estimate_calls(&sizes));
+        loads.fold((0, 0), |sum, (_, load)| (sum.0 + load.calls, sum.1 + load.read))
+    }
+
+    const SPACE: &str = "chunker = { sentence = { chunk_size = 400, chunk_overlap = 0 } }\nembedder = \"small\"\n\
+                         retriever = { dense = { top_k = 4 } }\n\
+                         reranker = { cross_encoder = { model = \"ranker\", candidates = 20, top_n = 3 } }\n\
+                         generator = { compact = { model = \"gpt\", max_tokens = 40 } }\n";
+
+    #[test]
+    fn an_embedder_reads_its_own_tokens_of_each_chunk_up_to_its_limit() {
+        let fixture = Fixture::new(SPACE);
+        // 60 chunks of 100 tokens, and 80 of 300, which are cut: 24,000 of 30,000 tokens.
+        let texts = texts(&fixture.plan(), vec![(100, 60.0), (300, 80.0)]);
+        let (calls, tokens) = read(&fixture, &texts, Operator::EMBED);
+        let expected = 60 * (150 + 2) + 80 * 256;
+        // Three shards, each rounded up.
+        assert!((expected..expected + 3).contains(&tokens), "{tokens} {expected}");
+        assert_eq!(calls, 3);
+        // 20 questions of 4 tokens, twice as many to this model, and 2 are added to each.
+        assert_eq!(read(&fixture, &texts, Operator::EmbedQueries).1, 20 * (2 * 4 + 2));
+    }
+
+    #[test]
+    fn a_reranker_reads_each_passage_with_the_question_up_to_its_limit() {
+        let fixture = Fixture::new(SPACE);
+        let reranked = |sample| read(&fixture, &texts(&fixture.plan(), sample), Operator::Stage(rag::Axis::Reranker));
+        // 20 candidates of 100 tokens, 150 of the model, with the question's 8 and 2 marks.
+        assert_eq!(reranked(vec![(100, 300.0)]), (20, 20 * 20 * (150 + 8 + 2)));
+        assert_eq!(reranked(vec![(300, 100.0)]), (20, 20 * 20 * 256));
+    }
+
+    #[test]
+    fn a_prompt_has_passages_of_the_measured_size_in_the_tokens_of_its_model() {
+        let fixture = Fixture::new(SPACE);
+        let texts = texts(&fixture.plan(), vec![(200, 150.0)]);
+        let (calls, tokens) = read(&fixture, &texts, Operator::GENERATE);
+        // Three passages of 200 tokens, half as many to this model, with their labels; a question of 4 tokens is 12.
+        let prompt = rag::INSTRUCTION_TOKENS + 12 + 3 * (100 + LABEL_TOKENS);
+        assert_eq!((calls, tokens), (20, 20 * prompt));
+    }
+
+    #[test]
+    fn chunks_that_were_not_measured_are_as_full_as_the_settings_say() {
+        let fixture = Fixture::new(SPACE);
+        let plan = fixture.plan();
+        let texts = TextSizes { chunks: Vec::new(), ..texts(&plan, Vec::new()) };
+        let sizes = Sizes::new(&fixture.experiment, &fixture.questions, &plan.tasks, &texts);
+        let chunks = plan.tasks.iter().position(|task| task.operator() == Operator::CHUNK).unwrap();
+        let output = sizes.output_of(chunks);
+        // A third of 30,000 tokens in chunks that are three quarters full of 400.
+        assert_eq!((output.passages, output.passage_tokens), (34, 10_000));
+        // Each has 295 tokens, 442 of the model, and is cut.
+        assert_eq!(read(&fixture, &texts, Operator::EMBED).1, 3 * 34 * 256);
+    }
+}
