@@ -9,6 +9,8 @@ mod difference;
 pub(crate) mod fixture;
 mod front;
 mod judges;
+mod loss;
+mod losses;
 mod objective;
 mod trial;
 mod verdict;
@@ -22,6 +24,12 @@ pub(crate) use comparison::{RangedMetric, ScoreTable, ScoresByMetric, StoredScor
 pub use difference::Difference;
 pub(crate) use front::counts_money;
 pub use judges::{JudgeResult, QualificationRecord};
+pub use loss::{EvidenceChunk, EvidenceLoss, LossStep, QuestionLoss, RANKED_CHUNKS};
+pub use losses::RIGHT_FROM;
+pub(crate) use losses::{
+    AnswerVerdict, JudgedAnswer, QuestionFacts, SearchedEvidence, StagePassages, answer_metrics, count_losses,
+    judge_answer,
+};
 pub(crate) use objective::contribution;
 pub use trial::{FunctionFailure, MetricResult, NotEnriched, QuestionResult, TrialResult, TrialUsage};
 pub(crate) use winner::choose;

@@ -19,6 +19,7 @@ mod vector_writer;
 pub use dense_file::DenseWriter;
 pub use kind::{CreateVectors, Index, MadeFrom, OpenIndex};
 pub(crate) use terms::Tokenizer;
+pub use terms::shared_terms;
 pub use token_file::{TokenBlock, TokenWriter};
 pub use vector_writer::VectorWriter;
 #[cfg(test)]

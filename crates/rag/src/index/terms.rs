@@ -12,7 +12,10 @@
 
 use regex::Regex;
 use rust_stemmers::{Algorithm, Stemmer};
-use std::{collections::HashMap, sync::LazyLock};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::LazyLock,
+};
 
 /// The words that nearly every English text holds.
 const FREQUENT: [&str; 33] = [
@@ -50,6 +53,17 @@ impl Tokenizer {
     }
 }
 
+/// The terms that a question and a text share, as the BM25 index cuts them: in the order of the question, each once.
+pub fn shared_terms(question: &str, text: &str) -> Vec<String> {
+    let mut tokenizer = Tokenizer::new();
+    let mut held = HashSet::new();
+    tokenizer.terms(text, |term| _ = held.insert(term.to_owned()));
+    let mut shared = Vec::new();
+    // A term that was taken is not taken again.
+    tokenizer.terms(question, |term| shared.extend(held.take(term)));
+    shared
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,6 +87,14 @@ mod tests {
     #[test]
     fn words_of_any_script_are_found() {
         assert_eq!(terms("Größe, naïve 東京タワー ελλάδα"), ["größe", "naïv", "東京タワー", "ελλάδα"]);
+    }
+
+    #[test]
+    fn shared_terms_stand_in_the_order_of_the_question_once_each() {
+        let shared = shared_terms("Do cats, cats and dogs run?", "The dog ran. A cat is running; the CAT purrs.");
+        assert_eq!(shared, ["cat", "dog", "run"]);
+        assert!(shared_terms("Who is it?", "It is the owl.").is_empty(), "frequent words do not count");
+        assert!(shared_terms("", "owl").is_empty() && shared_terms("owl", "").is_empty());
     }
 
     #[test]

@@ -45,6 +45,15 @@ impl Retriever for Config {
     async fn retrieve(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error> {
         bm25_search(NAME, queries, corpus, self.top_k)
     }
+
+    async fn retrieve_deeper(
+        &self,
+        queries: &[Query<'_>],
+        corpus: &Corpus<'_>,
+        depth: usize,
+    ) -> Result<Vec<Vec<Hit>>, Error> {
+        bm25_search(NAME, queries, corpus, depth)
+    }
 }
 
 #[cfg(test)]
