@@ -27,7 +27,7 @@ pub use judges::{JudgeResult, QualificationRecord};
 pub use loss::{EvidenceChunk, EvidenceLoss, LossStep, QuestionLoss, RANKED_CHUNKS};
 pub use losses::RIGHT_FROM;
 pub(crate) use losses::{
-    AnswerVerdict, JudgedAnswer, QuestionFacts, SearchedEvidence, StagePassages, answer_metrics, count_losses,
+    AnswerOutcome, JudgedAnswer, QuestionFacts, SearchedEvidence, StagePassages, answer_metrics, count_losses,
     judge_answer,
 };
 pub(crate) use objective::contribution;

@@ -12,7 +12,7 @@ use crate::{
     plan::{Outputs, Plan, TaskId, Trial, TrialTasks, work::Work},
     prepare::PreparedRun,
     results::{
-        AnswerVerdict, JudgedAnswer, LossStep, MetricResult, QuestionFacts, QuestionLoss, QuestionResult,
+        AnswerOutcome, JudgedAnswer, LossStep, MetricResult, QuestionFacts, QuestionLoss, QuestionResult,
         SearchedEvidence, StagePassages, answer_metrics, judge_answer,
     },
     spec::EvaluateSpec,
@@ -148,8 +148,8 @@ impl TracedTrial<'_> {
             let metrics = if question.answerable { &comparing } else { &declining };
             let verdict = match (&found.answer, &found.error) {
                 (Some(_), _) => judge_answer(metrics, &found.scores, declines),
-                (None, Some(_)) => AnswerVerdict::Failed,
-                (None, None) => AnswerVerdict::None,
+                (None, Some(_)) => AnswerOutcome::Failed,
+                (None, None) => AnswerOutcome::None,
             };
             JudgedAnswer {
                 verdict,

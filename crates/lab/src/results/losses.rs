@@ -42,7 +42,7 @@ pub(crate) struct StagePassages<'a> {
 
 /// What became of a question's answer.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum AnswerVerdict {
+pub(crate) enum AnswerOutcome {
     /// There is none to judge: no generator, not asked, no reference, or no metric that compares.
     None,
     /// A call failed: there is no answer, or no score.
@@ -57,7 +57,7 @@ pub(crate) enum AnswerVerdict {
 
 /// The answer of a question.
 pub(crate) struct JudgedAnswer<'a> {
-    pub(crate) verdict: AnswerVerdict,
+    pub(crate) verdict: AnswerOutcome,
     /// The generator's component.
     pub(crate) generator: &'a str,
     /// The numbers of the passages that it cites, from 1.
@@ -88,7 +88,7 @@ impl QuestionFacts<'_> {
         let (step, component) = match lost.min_by_key(|(step, _)| *step) {
             _ if self.question.evidence.is_empty() => (self.ending_without_evidence(), None),
             _ if self.stages.is_empty() => (self.ending_without_passages(), None),
-            Some(_) if self.answer.verdict == AnswerVerdict::Right => (LossStep::RightWithoutEvidence, None),
+            Some(_) if self.answer.verdict == AnswerOutcome::Right => (LossStep::RightWithoutEvidence, None),
             Some(lost) => lost,
             None => (self.ending(&evidence), None),
         };
@@ -136,12 +136,12 @@ impl QuestionFacts<'_> {
     fn ending(&self, evidence: &[EvidenceLoss]) -> LossStep {
         debug_assert!(evidence.iter().all(|item| item.step.is_none()));
         match self.answer.verdict {
-            AnswerVerdict::Right => LossStep::AnsweredRight,
-            AnswerVerdict::Wrong { declines: true } => LossStep::NotUsed,
-            AnswerVerdict::Wrong { declines: false } if self.cites_no_evidence() => LossStep::NotUsed,
-            AnswerVerdict::Wrong { declines: false } => LossStep::AnsweredWrong,
-            AnswerVerdict::Failed => LossStep::FailedCall,
-            AnswerVerdict::None => LossStep::InPassages,
+            AnswerOutcome::Right => LossStep::AnsweredRight,
+            AnswerOutcome::Wrong { declines: true } => LossStep::NotUsed,
+            AnswerOutcome::Wrong { declines: false } if self.cites_no_evidence() => LossStep::NotUsed,
+            AnswerOutcome::Wrong { declines: false } => LossStep::AnsweredWrong,
+            AnswerOutcome::Failed => LossStep::FailedCall,
+            AnswerOutcome::None => LossStep::InPassages,
         }
     }
 
@@ -159,18 +159,18 @@ impl QuestionFacts<'_> {
 
     fn ending_without_evidence(&self) -> LossStep {
         match self.answer.verdict {
-            AnswerVerdict::Right => LossStep::AnsweredRight,
-            AnswerVerdict::Failed => LossStep::FailedCall,
-            AnswerVerdict::Wrong { .. } | AnswerVerdict::None => LossStep::NoEvidence,
+            AnswerOutcome::Right => LossStep::AnsweredRight,
+            AnswerOutcome::Failed => LossStep::FailedCall,
+            AnswerOutcome::Wrong { .. } | AnswerOutcome::None => LossStep::NoEvidence,
         }
     }
 
     /// The trial reads no passages.
     fn ending_without_passages(&self) -> LossStep {
         match self.answer.verdict {
-            AnswerVerdict::Right => LossStep::RightWithoutEvidence,
-            AnswerVerdict::Failed => LossStep::FailedCall,
-            AnswerVerdict::Wrong { .. } | AnswerVerdict::None => LossStep::NotSearched,
+            AnswerOutcome::Right => LossStep::RightWithoutEvidence,
+            AnswerOutcome::Failed => LossStep::FailedCall,
+            AnswerOutcome::Wrong { .. } | AnswerOutcome::None => LossStep::NotSearched,
         }
     }
 }
@@ -201,7 +201,7 @@ pub(crate) fn judge_answer(
     metrics: &[&MetricResult],
     scores: &BTreeMap<String, Scored>,
     declines: impl FnOnce() -> bool,
-) -> AnswerVerdict {
+) -> AnswerOutcome {
     let of_metrics = metrics.iter().filter_map(|metric| Some((*metric, scores.get(&metric.name)?)));
     let (mut shares, mut has_failed) = (Vec::new(), false);
     for (metric, scored) in of_metrics {
@@ -209,10 +209,10 @@ pub(crate) fn judge_answer(
         shares.extend(scored.score.value().map(|value| share_of_best(metric, value)));
     }
     match eval::statistics::mean(&shares) {
-        Some(mean) if mean >= RIGHT_FROM => AnswerVerdict::Right,
-        Some(_) => AnswerVerdict::Wrong { declines: declines() },
-        None if has_failed => AnswerVerdict::Failed,
-        None => AnswerVerdict::None,
+        Some(mean) if mean >= RIGHT_FROM => AnswerOutcome::Right,
+        Some(_) => AnswerOutcome::Wrong { declines: declines() },
+        None if has_failed => AnswerOutcome::Failed,
+        None => AnswerOutcome::None,
     }
 }
 

@@ -246,7 +246,7 @@ async fn rank(
 
 /// A question's chunks in the order of a deeper search, and the candidates that its retriever chose
 /// from, by document and number.
-type Ranking = (Vec<(String, u32)>, Vec<(String, u32)>);
+type SearchRanking = (Vec<(String, u32)>, Vec<(String, u32)>);
 
 /// The rankings of these questions, and for each question the place of its ranking.
 async fn search(
@@ -254,7 +254,7 @@ async fn search(
     work: &RetrieveWork,
     inputs: &Outputs,
     questions: &[&Question],
-) -> Result<(Vec<Ranking>, Vec<usize>), Error> {
+) -> Result<(Vec<SearchRanking>, Vec<usize>), Error> {
     let run_context = &cx.prepared.run_context;
     let (corpus, mut vectors) = open_corpus(run_context, inputs, &work.corpus).await?;
     if let Some(written) = &work.written {
@@ -291,7 +291,7 @@ async fn search(
             Some(candidates) => deeper(candidates)?,
             None => vec![Vec::new(); ranked.len()],
         };
-        Ok::<_, rag::Error>(ranked.into_iter().zip(candidates).collect::<Vec<Ranking>>())
+        Ok::<_, rag::Error>(ranked.into_iter().zip(candidates).collect::<Vec<SearchRanking>>())
     });
     Ok((rankings.await??, asked))
 }

@@ -28,11 +28,11 @@ fn known(is_read: bool, is_held: bool, is_candidate: bool) -> SearchedEvidence {
     SearchedEvidence { is_read, is_held, is_candidate, ..SearchedEvidence::default() }
 }
 
-fn answer(verdict: AnswerVerdict) -> JudgedAnswer<'static> {
+fn answer(verdict: AnswerOutcome) -> JudgedAnswer<'static> {
     JudgedAnswer { verdict, generator: "compact", citations: &[], dropped_passages: 0 }
 }
 
-const WRONG: AnswerVerdict = AnswerVerdict::Wrong { declines: false };
+const WRONG: AnswerOutcome = AnswerOutcome::Wrong { declines: false };
 
 /// A question with one piece of evidence, the passages after search, reranker and refiner, what is known of the search,
 /// the answer, and the expected step and component.
@@ -116,7 +116,7 @@ fn each_step_is_named_where_the_evidence_was_lost_first() {
             LossStep::CutFromPrompt,
             Some("compact"),
         ),
-        case("it declines", all(), found(), answer(AnswerVerdict::Wrong { declines: true }), LossStep::NotUsed, None),
+        case("it declines", all(), found(), answer(AnswerOutcome::Wrong { declines: true }), LossStep::NotUsed, None),
         case(
             "it cites another passage only",
             all(),
@@ -142,14 +142,14 @@ fn each_step_is_named_where_the_evidence_was_lost_first() {
             None,
         ),
         case("it cites nothing", all(), found(), answer(WRONG), LossStep::AnsweredWrong, None),
-        case("no answer", all(), found(), answer(AnswerVerdict::Failed), LossStep::FailedCall, None),
-        case("no generator", all(), found(), answer(AnswerVerdict::None), LossStep::InPassages, None),
-        case("right", all(), found(), answer(AnswerVerdict::Right), LossStep::AnsweredRight, None),
+        case("no answer", all(), found(), answer(AnswerOutcome::Failed), LossStep::FailedCall, None),
+        case("no generator", all(), found(), answer(AnswerOutcome::None), LossStep::InPassages, None),
+        case("right", all(), found(), answer(AnswerOutcome::Right), LossStep::AnsweredRight, None),
         case(
             "right, but the evidence was lost",
             none(),
             known(true, true, false),
-            answer(AnswerVerdict::Right),
+            answer(AnswerOutcome::Right),
             LossStep::RightWithoutEvidence,
             None,
         ),
@@ -157,7 +157,7 @@ fn each_step_is_named_where_the_evidence_was_lost_first() {
             "a later step found it again",
             [gone(), gone(), held()],
             known(true, true, false),
-            answer(AnswerVerdict::None),
+            answer(AnswerOutcome::None),
             LossStep::InPassages,
             None,
         ),
@@ -165,7 +165,7 @@ fn each_step_is_named_where_the_evidence_was_lost_first() {
             "the evidence was lost before a call failed",
             none(),
             known(true, true, false),
-            answer(AnswerVerdict::Failed),
+            answer(AnswerOutcome::Failed),
             LossStep::NotFound,
             Some("bm25"),
         ),
@@ -206,7 +206,7 @@ fn two_passages_that_hold_half_each_hold_the_evidence() {
     let question = golden(&[Some(EVIDENCE)]);
     let halves = || vec![passage(60, 130), other(), passage(130, 170)];
     let found =
-        loss(&question, &[halves(), halves(), halves()], &[known(true, false, false)], answer(AnswerVerdict::None));
+        loss(&question, &[halves(), halves(), halves()], &[known(true, false, false)], answer(AnswerOutcome::None));
     assert_eq!((found.step, found.evidence[0].rank), (LossStep::InPassages, Some(3)));
 }
 
@@ -236,10 +236,10 @@ fn a_question_without_evidence_or_a_trial_without_passages_has_one_step_too() {
     let (with, without) = (golden(&[Some(EVIDENCE)]), golden(&[]));
     let stages = [vec![other()]];
     for (verdict, no_evidence, no_passages) in [
-        (AnswerVerdict::Right, LossStep::AnsweredRight, LossStep::RightWithoutEvidence),
+        (AnswerOutcome::Right, LossStep::AnsweredRight, LossStep::RightWithoutEvidence),
         (WRONG, LossStep::NoEvidence, LossStep::NotSearched),
-        (AnswerVerdict::None, LossStep::NoEvidence, LossStep::NotSearched),
-        (AnswerVerdict::Failed, LossStep::FailedCall, LossStep::FailedCall),
+        (AnswerOutcome::None, LossStep::NoEvidence, LossStep::NotSearched),
+        (AnswerOutcome::Failed, LossStep::FailedCall, LossStep::FailedCall),
     ] {
         assert_eq!(of(&without, &stages, verdict), no_evidence, "{verdict:?}");
         assert_eq!(of(&with, &[], verdict), no_passages, "{verdict:?}");
@@ -270,21 +270,21 @@ fn an_answer_is_right_if_its_mean_score_is_at_least_half_of_the_best() {
     let value = Score::Value;
     let missing = |missing: Missing| Score::Missing(missing);
     let down = || missing(Missing::ProviderError("down".to_owned()));
-    let cases: [(&str, Vec<((f64, f64), Score)>, AnswerVerdict); 10] = [
-        ("at the threshold", vec![((0.0, 1.0), value(0.5))], AnswerVerdict::Right),
+    let cases: [(&str, Vec<((f64, f64), Score)>, AnswerOutcome); 10] = [
+        ("at the threshold", vec![((0.0, 1.0), value(0.5))], AnswerOutcome::Right),
         ("below it", vec![((0.0, 1.0), value(0.49))], WRONG),
-        ("the mean of two", vec![((0.0, 1.0), value(0.3)), ((0.0, 1.0), value(0.7))], AnswerVerdict::Right),
-        ("levels from 1 to 5", vec![((1.0, 5.0), value(3.0))], AnswerVerdict::Right),
+        ("the mean of two", vec![((0.0, 1.0), value(0.3)), ((0.0, 1.0), value(0.7))], AnswerOutcome::Right),
+        ("levels from 1 to 5", vec![((1.0, 5.0), value(3.0))], AnswerOutcome::Right),
         ("levels from 1 to 5, below the middle", vec![((1.0, 5.0), value(2.0))], WRONG),
         ("a cosine of 0.2 is not half right", vec![((-1.0, 1.0), value(0.2))], WRONG),
         (
             "one failed, and the other counts",
             vec![((0.0, 1.0), down()), ((0.0, 1.0), value(1.0))],
-            AnswerVerdict::Right,
+            AnswerOutcome::Right,
         ),
-        ("failed", vec![((0.0, 1.0), down())], AnswerVerdict::Failed),
-        ("not asked", vec![((0.0, 1.0), missing(Missing::NotAsked("limit".to_owned())))], AnswerVerdict::None),
-        ("no metric", Vec::new(), AnswerVerdict::None),
+        ("failed", vec![((0.0, 1.0), down())], AnswerOutcome::Failed),
+        ("not asked", vec![((0.0, 1.0), missing(Missing::NotAsked("limit".to_owned())))], AnswerOutcome::None),
+        ("no metric", Vec::new(), AnswerOutcome::None),
     ];
     for (case, scores, expected) in cases {
         let metrics: Vec<MetricResult> =
@@ -297,7 +297,7 @@ fn an_answer_is_right_if_its_mean_score_is_at_least_half_of_the_best() {
     }
     let lower = MetricResult { higher_is_better: false, ..metric("wrong_statements", (0.0, 1.0), true, true) };
     let scores = BTreeMap::from([("wrong_statements".to_owned(), Scored::plain(value(0.9)))]);
-    assert_eq!(judge_answer(&[&lower], &scores, || true), AnswerVerdict::Wrong { declines: true });
+    assert_eq!(judge_answer(&[&lower], &scores, || true), AnswerOutcome::Wrong { declines: true });
 }
 
 #[test]
