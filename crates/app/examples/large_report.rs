@@ -177,6 +177,7 @@ fn trial(number: usize, documents: &[String], questions: &[Question], names: &[&
                 answer: (!failed).then_some(answer),
                 error: failed.then(|| "the model did not answer within 60 s".to_owned()),
                 scores,
+                loss: None,
             }
         })
         .collect();

@@ -8,6 +8,7 @@
 mod columns;
 mod effects;
 mod finalists;
+mod losses;
 mod note;
 mod notes;
 mod standing;
@@ -25,7 +26,7 @@ pub(crate) use columns::varying;
 
 use crate::{
     clock::utc,
-    results::{Answering, Results, TrialResult},
+    results::{Answering, LossStep, Results, TrialResult, count_losses},
 };
 use columns::{cells, columns};
 use notes::{corpus, notes, work};
@@ -117,6 +118,10 @@ pub struct BoardRow {
     pub questions_needed: Option<usize>,
     /// Why a search stopped it.
     pub stopped: Option<String>,
+    /// At how many questions the golden evidence was lost at each step, and how the other questions
+    /// ended; steps of no question are left out. Empty in runs of earlier versions.
+    #[serde(default)]
+    pub losses: BTreeMap<LossStep, usize>,
     /// One for each of the board's columns.
     pub cells: Vec<Cell>,
 }
@@ -205,6 +210,7 @@ fn row(results: &Results, trial: &TrialResult, columns: &[Column]) -> BoardRow {
         effect_size: trial.effect_size,
         questions_needed: trial.questions_needed,
         stopped: trial.stopped.as_ref().map(|stop| stop.reason.clone()),
+        losses: count_losses(trial.questions.iter().filter_map(|question| question.loss.as_ref())),
         cells: cells(trial, columns),
     }
 }

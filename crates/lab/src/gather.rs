@@ -3,6 +3,7 @@
 mod enriched;
 mod functions;
 mod latency;
+mod losses;
 mod price;
 
 pub(crate) use latency::measure;
@@ -154,9 +155,20 @@ async fn gather_trial(
         let query_fallback = rows.first().and_then(|row| row.fallback.clone());
         let queries = rows.into_iter().map(|row| row.query).collect();
         let id = question.id.clone();
-        let found = QuestionResult { question: id, queries, query_fallback, remarks, passages, answer, error, scores };
+        let found = QuestionResult {
+            question: id,
+            queries,
+            query_fallback,
+            remarks,
+            passages,
+            answer,
+            error,
+            scores,
+            loss: None,
+        };
         questions.push(found);
     }
+    losses::trace(prepared, (plan, outcome), (trial, tasks), metrics, &mut questions).await;
     let failed = [tasks.passages].into_iter().chain(tasks.answers.iter().copied()).chain(tasks.scoring());
     let mut failures: Vec<String> =
         failed.filter_map(|id| Some(format!("{}: {}", plan.tasks[id].label, failure(&id)?))).collect();

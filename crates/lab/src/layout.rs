@@ -25,6 +25,7 @@ const WORKERS: &str = "workers";
 const QUALIFICATIONS: &str = "qualifications";
 const USAGE: &str = "usage";
 const LATENCY: &str = "latency";
+const EVIDENCE: &str = "evidence";
 
 /// The format of an output of a task, by the ending of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,7 +130,13 @@ pub(crate) fn latency(artifact: &str) -> String {
     of_output(LATENCY, artifact)
 }
 
-/// The output that a file in `usage` or `latency` belongs to.
+/// `evidence/ab/<key>.<format>.json`: what is known of golden evidence that the search with this
+/// output of a task did not find.
+pub(crate) fn evidence(artifact: &str) -> String {
+    of_output(EVIDENCE, artifact)
+}
+
+/// The output that a file in `usage`, `latency` or `evidence` belongs to.
 fn measured_output(name: &str) -> Option<String> {
     let (_, rest) = name.split_once('/')?;
     let of = rest.strip_suffix(".json")?;
@@ -303,7 +310,7 @@ impl store::Layout for Names {
             }
             [RUNS, run, REPORT_PARTS, _] => ObjectKind::Run { run: run.to_owned(), file: store::RunFile::Other },
             [RUNS, pointer] if pointer.ends_with(LATEST) => ObjectKind::Pointer,
-            [USAGE | LATENCY, ..] => {
+            [USAGE | LATENCY | EVIDENCE, ..] => {
                 measured_output(name).map_or(ObjectKind::Other, |of| ObjectKind::Measurement { of })
             }
             [QUESTIONS, ..] => ObjectKind::Input,
@@ -350,7 +357,7 @@ mod tests {
         assert_eq!(usage(&artifact(&key, Format::Parquet)), format!("usage/{}/{hex}.parquet.json", &hex[..2]));
         assert_eq!(latency("partial/r/7-x.parquet"), "latency/partial/r/7-x.parquet.json");
         for output in [artifact(&key, Format::Parquet), "partial/r/7-x.parquet".to_owned()] {
-            for name in [usage(&output), latency(&output)] {
+            for name in [usage(&output), latency(&output), evidence(&output)] {
                 assert_eq!(LAYOUT.kind(&name), ObjectKind::Measurement { of: output.clone() }, "{name}");
             }
         }

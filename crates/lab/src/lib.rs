@@ -80,8 +80,9 @@ pub use record::{
     same_name_warning,
 };
 pub use results::{
-    Answering, CutShare, Difference, FunctionFailure, JudgeResult, MetricComparison, MetricResult, NotEnriched,
-    QualificationRecord, QuestionResult, Results, TrialResult, TrialUsage, Winner, cut_share,
+    Answering, CutShare, Difference, EvidenceChunk, EvidenceLoss, FunctionFailure, JudgeResult, LossStep,
+    MetricComparison, MetricResult, NotEnriched, QualificationRecord, QuestionLoss, QuestionResult, RANKED_CHUNKS,
+    RIGHT_FROM, Results, TrialResult, TrialUsage, Winner, cut_share,
 };
 pub use scoring::{
     CompareError, MetricScores, RowScores, ScoreResults, ScoredAnswers, Scorer, Scoring, ScoringMetric, TableRowsError,

@@ -10,6 +10,8 @@ mod difference;
 pub(crate) mod fixture;
 mod front;
 mod judges;
+mod loss;
+mod losses;
 mod objective;
 mod trial;
 mod verdict;
@@ -24,6 +26,12 @@ pub use cut_share::{CutShare, cut_share};
 pub use difference::Difference;
 pub(crate) use front::counts_money;
 pub use judges::{JudgeResult, QualificationRecord};
+pub use loss::{EvidenceChunk, EvidenceLoss, LossStep, QuestionLoss, RANKED_CHUNKS};
+pub use losses::RIGHT_FROM;
+pub(crate) use losses::{
+    AnswerOutcome, JudgedAnswer, QuestionFacts, SearchedEvidence, StagePassages, answer_metrics, count_losses,
+    judge_answer,
+};
 pub(crate) use objective::contribution;
 pub use trial::{FunctionFailure, MetricResult, NotEnriched, QuestionResult, TrialResult, TrialUsage};
 pub(crate) use winner::choose;

@@ -207,6 +207,27 @@ def find_differences(results, axis: str, value: str, baseline: str) -> tuple[int
     return len(pairs), differences
 
 
+def test_losses_name_the_step_the_chunk_and_the_shared_terms_of_each_question():
+    board = {"winner": None, "rows": []}
+    chunk = {"document": "a.md", "number": 3, "span": {"start": 5, "end": 90}, "share": 1.0, "shared_terms": ["mast"]}
+    lost = {"step": "not_found", "component": "bm25", "rank": 37, "searched": 5, "depth": 80, "chunk": chunk}
+    questions = [
+        {"question": "q1", "loss": {"step": "not_found", "component": "bm25", "evidence": [{"searched": 5, "rank": 1}, lost]}},
+        {"question": "q2", "loss": {"step": "in_passages", "evidence": [{"searched": 5, "rank": 2}]}},
+        {"question": "q3"},
+    ]
+    golden = [{"id": f"q{n}", "question": f"{n}?", "evidence": [{"document": "a.md"}, {"document": "b.md"}]} for n in (1, 2, 3)]
+    results = reverie.Results.__new__(reverie.Results)
+    results._board = board
+    results.__dict__["data"] = {"questions": golden, "trials": [{"trial": {"id": "t01"}, "questions": questions}]}
+    first, second, third = results.losses()
+    assert [first[name] for name in ("trial", "question_id", "step", "component")] == ["t01", "q1", "not_found", "bm25"]
+    assert [first[name] for name in ("evidence", "lost", "document", "chunk", "rank", "passages")] == [2, 1, "b.md", 3, 37, 5]
+    assert (first["start_byte"], first["end_byte"], first["share"], first["shared_terms"]) == (5, 90, 1.0, ["mast"])
+    assert (second["step"], second["lost"], second["document"]) == ("in_passages", 0, None)
+    assert (third["step"], third["lost"], third["evidence"]) == (None, None, 2), "a run of an earlier version"
+
+
 def test_effects_are_differences_between_trials_that_are_equal_on_all_other_axes(tmp_path):
     changes = {
         "models": None,

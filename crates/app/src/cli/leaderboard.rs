@@ -15,12 +15,14 @@ use crate::{
   reverie leaderboard --wide
   reverie leaderboard --columns retriever,ndcg,latency_p50 --sort latency_p50
   reverie leaderboard --effects
+  reverie leaderboard --losses
   reverie leaderboard --run 0123
   reverie leaderboard -f books.toml --json | jq -r '.winner // .leads'
 
 With --json, what the leaderboard says: `winner` (null unless the verdict names
 one), `leads` (the first by the objective), `no_winner` (why none is named),
-`verdict`, `columns`, `effects`, and in `rows` each trial with a cell for each column.
+`verdict`, `columns`, `effects`, and in `rows` each trial with a cell for each column,
+and with `losses`: how many questions ended at each step.
 Questions, passages and answers are in `results.json` of the run's folder, and
 in `reverie show TRIAL --json`.")]
 pub struct LeaderboardArguments {
@@ -41,6 +43,9 @@ pub struct LeaderboardArguments {
     /// Show what each axis changes: the mean difference from the leading trial's value, over otherwise equal trials.
     #[arg(long)]
     effects: bool,
+    /// Show at which step each trial lost the evidence of questions, and how the other questions ended.
+    #[arg(long)]
+    losses: bool,
 }
 
 impl LeaderboardArguments {
@@ -60,6 +65,9 @@ pub async fn run(cx: &CommandContext, arguments: LeaderboardArguments) -> Result
         cx.print_leaderboard(record.board(), &arguments.layout())?;
         if arguments.effects {
             cx.print(format_args!("\n{}", render::effects(record.board())));
+        }
+        if arguments.losses {
+            cx.print(format_args!("\n{}", render::losses(record.board())));
         }
         let path = report_path(&session, record.id());
         let report = match path.is_file() {

@@ -1,7 +1,7 @@
 //! The leaderboard for people: lays out what `lab::Board` says, as wide as the
 //! terminal is. Columns that do not fit are left out, and named.
 
-use super::{combination, mean, number, number_or_dash, table, visible_line};
+use super::{combination, left, mean, number, number_or_dash, table, visible_line};
 use lab::{
     Board, Results, TrialResult,
     board::{About, BoardRow, Cell, CellScores, Column, ColumnKind, Note},
@@ -320,6 +320,7 @@ fn format_note(note: &Note, is_first: bool) -> String {
     let (text, subject) = (&note.text, note.subject.as_deref().unwrap_or_default());
     match note.about {
         About::Search => format!("{text}. Why, for each: reverie leaderboard --json | jq '.rows[] | {{id, stopped}}'"),
+        About::Losses => format!("{text}. All trials: `reverie leaderboard --losses`"),
         About::Judge => format!("* {text}"),
         About::UntriedJudge => format!("* {text}: `reverie judge {subject}`"),
         About::Failure if is_first => format!("failed:\n  {text}"),
@@ -338,13 +339,18 @@ fn format_note(note: &Note, is_first: bool) -> String {
 pub fn trial(results: &Results, trial: &TrialResult) -> String {
     let mut header = vec!["question"];
     header.extend(results.metrics.iter().map(|metric| metric.name.as_str()));
+    let traced = trial.questions.iter().any(|result| result.loss.is_some());
+    header.extend(traced.then_some("lost"));
     let mut rows = table(&header, 1);
     for result in &trial.questions {
         let scores = results.metrics.iter().map(|metric| {
             let score = result.scores.get(&metric.name).and_then(|scored| scored.score.value());
             score.map_or_else(|| "–".to_owned(), |value| format!("{value:.3}"))
         });
-        rows.add_row(std::iter::once(result.question.clone()).chain(scores));
+        let loss = result.loss.as_ref().map_or("–", |loss| loss.step.title());
+        let loss = traced.then(|| left(loss));
+        let cells = std::iter::once(result.question.clone()).chain(scores).map(comfy_table::Cell::new);
+        rows.add_row(cells.chain(loss));
     }
     let mut text = format!("{}: {}\n{rows}", trial.trial.id, combination(&trial.trial.labels));
     let _ = write!(text, "\none question in full: reverie show {} QUESTION", trial.trial.id);
@@ -384,6 +390,7 @@ mod tests {
             effect_size: None,
             questions_needed: None,
             stopped: None,
+            losses: BTreeMap::new(),
             cells,
         }
     }

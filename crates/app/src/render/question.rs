@@ -2,6 +2,7 @@
 
 use super::{
     excerpt::{beginning, matching},
+    losses::question_loss,
     number_or_dash, visible_line,
 };
 use eval::{Score, statistics::Summary};
@@ -102,6 +103,9 @@ pub fn question(record: &RunRecord, trial: &TrialResult, result: &QuestionResult
         for evidence in &golden.evidence {
             let _ = write!(text, "\nevidence: {}: {}", evidence.document, beginning(&evidence.quote, usize::MAX));
         }
+    }
+    if let Some(loss) = &result.loss {
+        text.push_str(&question_loss(loss, golden.map_or(&[], |golden| &golden.evidence)));
     }
     text.push_str(&format_searches(result));
     let _ = write!(text, "\nretrieved:");

@@ -15,8 +15,8 @@
 //! within an item: a sentence out of a long piece of evidence is not noise.
 
 use super::{Error, Sample, refuse};
-use crate::Missing;
-use rag::Span;
+use crate::{Evidence, Missing};
+use rag::{Passage, Span};
 use serde_json::{Value, json};
 
 /// Shares are sums of whole bytes divided by whole bytes; this only absorbs
@@ -38,6 +38,31 @@ struct EvidenceCoverage<'a> {
     pieces: Vec<Span>,
     /// The rank, from 1, at which it became covered.
     rank: Option<usize>,
+}
+
+/// How much of a piece of golden evidence passages hold together.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct EvidenceShare {
+    /// The share of its bytes, from 0 to 1.
+    pub share: f64,
+    /// The rank, from 1, of the passage with which enough of it is held; `None` if the passages
+    /// together hold too little.
+    pub rank: Option<usize>,
+}
+
+/// Walks down the passages as the retrieval metrics do, without a limit on their number. The result
+/// has an entry for each piece of evidence, in order; evidence without a place is held by no passage.
+/// `min_overlap` is the share of its bytes that is enough, as in the metrics' settings.
+pub fn find_evidence(evidence: &[Evidence], passages: &[Passage], min_overlap: f64) -> Vec<EvidenceShare> {
+    let cutoff = Cutoff { k: None, min_overlap };
+    let found = |evidence: &Evidence| {
+        let Some(span) = evidence.span.filter(|span| !span.is_empty()) else { return EvidenceShare::default() };
+        let mut item = [EvidenceCoverage { document: &evidence.document, span, pieces: Vec::new(), rank: None }];
+        cutoff.cover(&mut item, passages);
+        let [item] = item;
+        EvidenceShare { share: item.share(), rank: item.rank }
+    };
+    evidence.iter().map(found).collect()
 }
 
 /// What the first k passages cover.
@@ -113,6 +138,13 @@ impl Cutoff {
         };
         let mut items: Vec<EvidenceCoverage<'_>> = golden.into_iter().map(item).collect();
         let passages = &sample.passages[..self.k.unwrap_or(usize::MAX).min(sample.passages.len())];
+        let relevant = self.cover(&mut items, passages);
+        Ok(Walk { items, relevant, k: self.k })
+    }
+
+    /// Notes for each item what the passages hold of it. Returns for each passage whether it is
+    /// relevant on its own.
+    fn cover(&self, items: &mut [EvidenceCoverage<'_>], passages: &[Passage]) -> Vec<bool> {
         let mut relevant = Vec::with_capacity(passages.len());
         for (i, passage) in passages.iter().enumerate() {
             let mut is_relevant = false;
@@ -134,7 +166,7 @@ impl Cutoff {
             }
             relevant.push(is_relevant);
         }
-        Ok(Walk { items, relevant, k: self.k })
+        relevant
     }
 
     fn is_enough(&self, part: usize, whole: usize) -> bool {
@@ -160,6 +192,11 @@ impl EvidenceCoverage<'_> {
 
     fn covered(&self) -> usize {
         self.pieces.iter().map(|piece| piece.len()).sum()
+    }
+
+    /// The covered share of its bytes.
+    fn share(&self) -> f64 {
+        self.covered() as f64 / self.span.len() as f64
     }
 }
 
@@ -198,7 +235,7 @@ impl Walk<'_> {
                     "document": item.document,
                     "start": item.span.start,
                     "end": item.span.end,
-                    "covered": item.covered() as f64 / item.span.len() as f64,
+                    "covered": item.share(),
                     "rank": item.rank,
                 })
             })
@@ -275,6 +312,21 @@ mod tests {
         let passages = [passage("b.txt", 0, 10)];
         let walk = Cutoff::new("recall", None, 0.5).unwrap().walk(&sample(&question, &passages, None)).unwrap();
         assert_eq!(walk.n_covered(), 0);
+    }
+
+    #[test]
+    fn what_passages_hold_of_each_piece_of_evidence_is_told_as_the_metrics_count_it() {
+        let mut question = question_with_evidence(&[(100, 200), (0, 10), (300, 400)]);
+        question.evidence[1].span = None;
+        let passages = [passage("a.txt", 60, 140), passage("b.txt", 0, 500), passage("a.txt", 140, 320)];
+        let found = find_evidence(&question.evidence, &passages, 0.5);
+        let found: Vec<(f64, Option<usize>)> = found.iter().map(|found| (found.share, found.rank)).collect();
+        assert_eq!(found, [(1.0, Some(3)), (0.0, None), (0.2, None)]);
+        // Another share is enough where the metrics say so.
+        assert_eq!(find_evidence(&question.evidence, &passages, 0.2)[2].rank, Some(3));
+        assert_eq!(find_evidence(&question.evidence, &passages, 0.4)[0].rank, Some(1));
+        assert!(find_evidence(&[], &passages, 0.5).is_empty());
+        assert_eq!(find_evidence(&question.evidence, &[], 0.5), [EvidenceShare::default(); 3]);
     }
 
     #[test]

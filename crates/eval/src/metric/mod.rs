@@ -18,6 +18,7 @@ mod text_overlap;
 mod two_ratings;
 
 pub use describe::ObjectiveRole;
+pub use evidence::{EvidenceShare, find_evidence};
 pub use judge::{JudgeCalls, PROBE, VerdictForm};
 pub use personal_data::redact;
 
@@ -153,6 +154,11 @@ impl MetricConfig {
     pub fn key_settings(&self) -> serde_json::Value {
         let value = serde_json::to_value(self).unwrap_or_default();
         rag::without_settings(value, self.name(), self.describe().settings_outside_key)
+    }
+
+    /// The share of an evidence item's bytes that passages must hold; `None` if the metric does not look at evidence.
+    pub fn min_overlap(&self) -> Option<f64> {
+        self.key_settings().get(self.name())?.get("min_overlap")?.as_f64()
     }
 
     /// Whether it calls a user's function.
@@ -392,7 +398,7 @@ impl<'a> Sample<'a> {
     /// unclear (see [`refusal`]), passages decide: without any, the input was empty
     /// because nothing was retrieved; with some, because the answer states nothing, which
     /// counts as declining.
-    fn declines(&self) -> bool {
+    pub fn declines(&self) -> bool {
         let Ok(answer) = self.answer_with_words() else { return false };
         match refusal::wording(&answer) {
             refusal::Wording::Abstains => true,

@@ -26,6 +26,8 @@ pub enum About {
     Front,
     /// How trials do at one turn of conversations.
     Turns,
+    /// Where the first trial lost the evidence of questions.
+    Losses,
     /// What a search asked for, and how trials were stopped.
     Search,
     /// How a judge did on labelled cases.

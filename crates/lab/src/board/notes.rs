@@ -3,6 +3,7 @@
 
 use super::{
     TrialStanding,
+    losses::losses,
     note::{About, Note, count, size},
     turns::turns,
 };
@@ -45,6 +46,7 @@ pub(super) fn notes(results: &Results, groups: &[Vec<String>], front: &[String])
     let mut notes = Vec::new();
     choice(&mut notes, results, groups, front);
     notes.extend(turns(results));
+    notes.extend(losses(results));
     if results.metrics.iter().any(|metric| metric.judged) {
         notes.extend(results.judges.iter().map(judge));
     }

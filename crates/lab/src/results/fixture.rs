@@ -24,6 +24,7 @@ pub(crate) fn results(trials: usize) -> Results {
         answer: None,
         error: None,
         scores: BTreeMap::new(),
+        loss: None,
     };
     let found = |trial| TrialResult::uncompared(trial, questions.map(asked).to_vec());
     Results {

@@ -1,5 +1,6 @@
 //! What was measured of one trial.
 
+use super::QuestionLoss;
 use crate::{plan::Trial, search::Stop};
 use eval::{Scored, statistics::Summary};
 use models::Ledger;
@@ -50,6 +51,10 @@ pub struct QuestionResult {
     pub error: Option<String>,
     /// Scores by metric.
     pub scores: BTreeMap<String, Scored>,
+    /// The step at which its evidence was lost. None if what the step is read from is no longer in
+    /// the store, and in results of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<QuestionLoss>,
 }
 
 /// One trial's numbers.

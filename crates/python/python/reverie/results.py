@@ -233,6 +233,38 @@ class Results:
                 rows.append([*row, start, end])
         return Table(columns, rows)
 
+    def losses(self, trial: str | None = None) -> Table:
+        """A row per trial and question: the first step at which its golden evidence was lost, or how it ended.
+
+        `step` is one of `not_read`, `cut_apart`, `not_found`, `ranked_out`, `dropped`, `cut_from_prompt`, `not_used`,
+        `answered_wrong`, `failed_call`, `not_searched`, `no_evidence`, `in_passages`, `right_without_evidence` and
+        `answered_right`; `component` is what lost it. `evidence` counts the pieces of evidence, and `lost` those that
+        were lost before the answer. The other columns speak of the first piece that was lost at this step: its document,
+        the number and the bytes of the chunk that holds it, the share of it in there, its rank in the search, how many
+        passages the search gave, and the terms that chunk and question share. How many questions of a trial ended at
+        each step: `results.losses().to_pandas().groupby(["trial", "step"]).size()`.
+
+        Args:
+            trial: Only this one.
+        """
+        columns = [("trial", "text"), ("question_id", "text"), ("question", "text"), ("step", "text"), ("component", "text")]
+        columns += [("evidence", "count"), ("lost", "count"), ("document", "text"), ("chunk", "count"), ("start_byte", "count")]
+        columns += [("end_byte", "count"), ("share", "real"), ("rank", "count"), ("passages", "count"), ("shared_terms", "texts")]
+        rows = []
+        for each, result, asked in self._question_rows(trial):
+            loss = result.get("loss") or {}
+            pieces = loss.get("evidence", [])
+            lost = [(number, piece) for number, piece in enumerate(pieces) if piece.get("step")]
+            number, first = min(lost, key=lambda at: at[1]["step"] != loss["step"], default=(None, {}))
+            document = None if number is None else asked["evidence"][number]["document"]
+            chunk = first.get("chunk") or {}
+            span = chunk.get("span", {})
+            row = [each["trial"]["id"], result["question"], asked["question"], loss.get("step"), loss.get("component")]
+            row += [len(asked.get("evidence", [])), len(lost) if loss else None, document, chunk.get("number")]
+            row += [span.get("start"), span.get("end"), chunk.get("share"), first.get("rank"), first.get("searched")]
+            rows.append([*row, chunk.get("shared_terms")])
+        return Table(columns, rows)
+
     @cached_property
     def _characters(self) -> dict[str, dict[str, list[int]]]:
         """Where passages begin and end in characters, by document and by bytes."""

@@ -121,6 +121,18 @@ impl Analyzer {
     }
 }
 
+/// The terms that a question and a text share, by the rules of the text's language: in the order of
+/// the question, each once.
+pub fn shared_terms(question: &str, text: &str) -> Vec<String> {
+    let mut analyzer = Analyzer::for_text(text);
+    let mut held: HashSet<String> = HashSet::new();
+    analyzer.terms(text, |term| _ = held.insert(term.to_owned()));
+    let mut shared = Vec::new();
+    // A term that was taken is not taken again.
+    analyzer.terms(question, |term| shared.extend(held.take(term)));
+    shared
+}
+
 /// The parts of a run that are written in scripts of one kind.
 fn parts(run: &str) -> impl Iterator<Item = (Script, &str)> {
     let mut rest = run;
@@ -316,6 +328,14 @@ mod tests {
         }
         assert_eq!(terms("arabic", "كِتَابٌ"), terms("arabic", "كتاب"));
         assert_eq!(terms("arabic", "كتـــاب"), terms("arabic", "كتاب"));
+    }
+
+    #[test]
+    fn shared_terms_stand_in_the_order_of_the_question_once_each() {
+        let shared = shared_terms("Do cats, cats and dogs run?", "The dog ran. A cat is running; the CAT purrs.");
+        assert_eq!(shared, ["cat", "dog", "run"]);
+        assert!(shared_terms("Who is it?", "It is the owl.").is_empty(), "frequent words do not count");
+        assert!(shared_terms("", "owl").is_empty() && shared_terms("owl", "").is_empty());
     }
 
     #[test]

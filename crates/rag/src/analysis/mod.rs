@@ -44,7 +44,7 @@ mod sentences;
 mod sentences_tests;
 mod words;
 
-pub use analyzer::Analyzer;
+pub use analyzer::{Analyzer, shared_terms};
 pub use graphemes::{cluster_starts, cut_before, first_clusters, may_cut};
 pub use language::{FEWEST_LETTERS, Language, LanguageChoice};
 pub use marks::ends_sentence;

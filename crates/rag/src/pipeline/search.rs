@@ -265,19 +265,8 @@ pub async fn find(
 ) -> Result<Vec<PassagesWithRemarks>, Error> {
     let queries = questions.concat();
     let mut found = retriever.retrieve(&queries, corpus).await?;
-    let remark = |(query, hits): (&Query<'_>, &mut Vec<Hit>)| {
-        let Some(filter) = query.filter else { return Ok(None) };
-        // A retriever of the user's own does not see the filter.
-        let passing = corpus.table.entries_passing(filter)?;
-        hits.retain(|hit| corpus.entry(hit.row).is_some_and(|entry| passing.mask[entry as usize]));
-        let (left, all) = (passing.entries.len(), passing.mask.len());
-        let is_narrow = left < all && hits.len() == left;
-        Ok(is_narrow.then(|| match left {
-            0 => format!("no chunk passes the filter {filter}, so nothing was found"),
-            _ => format!("the filter {filter} leaves {left} of {all} chunks, and all of them were taken"),
-        }))
-    };
-    let remarks = queries.iter().zip(&mut found).map(remark).collect::<Result<Vec<_>, Error>>()?;
+    let remarks = queries.iter().zip(&mut found).map(|(query, hits)| apply_filter(query, hits, corpus));
+    let remarks = remarks.collect::<Result<Vec<_>, Error>>()?;
     let (mut found, mut remarks) = (found.into_iter(), remarks.into_iter());
     let joined = questions.iter().map(|queries| {
         let hits = join(found.by_ref().take(queries.len()).collect());
@@ -288,16 +277,54 @@ pub async fn find(
     Ok(joined.collect())
 }
 
+/// The chunks that the searches of each question find, each search as far down as `depth`
+/// ([`Retriever::retrieve_deeper`]), joined as [`find`] joins hits, and all of them. It tells how far
+/// down a chunk is that was not retrieved.
+///
+/// # Errors
+/// As of [`find`].
+pub async fn find_deeper(
+    retriever: &dyn Retriever,
+    corpus: &Corpus<'_>,
+    questions: &[Vec<Query<'_>>],
+    depth: usize,
+) -> Result<Vec<Vec<Hit>>, Error> {
+    let queries = questions.concat();
+    let mut found = retriever.retrieve_deeper(&queries, corpus, depth).await?;
+    for (query, hits) in queries.iter().zip(&mut found) {
+        apply_filter(query, hits, corpus)?;
+    }
+    let mut found = found.into_iter();
+    Ok(questions.iter().map(|queries| join_all(found.by_ref().take(queries.len()).collect())).collect())
+}
+
+/// Removes hits that do not pass the query's filter: a retriever of the user's own does not see the
+/// filter. Returns a remark if all chunks that pass it were found.
+fn apply_filter(query: &Query<'_>, hits: &mut Vec<Hit>, corpus: &Corpus<'_>) -> Result<Option<String>, Error> {
+    let Some(filter) = query.filter else { return Ok(None) };
+    let passing = corpus.table.entries_passing(filter)?;
+    hits.retain(|hit| corpus.entry(hit.row).is_some_and(|entry| passing.mask[entry as usize]));
+    let (left, all) = (passing.entries.len(), passing.mask.len());
+    let is_narrow = left < all && hits.len() == left;
+    Ok(is_narrow.then(|| match left {
+        0 => format!("no chunk passes the filter {filter}, so nothing was found"),
+        _ => format!("the filter {filter} leaves {left} of {all} chunks, and all of them were taken"),
+    }))
+}
+
 /// Joins the lists into one, as long as the longest.
-fn join(mut lists: Vec<Vec<Hit>>) -> Vec<Hit> {
+fn join(lists: Vec<Vec<Hit>>) -> Vec<Hit> {
+    let longest = lists.iter().map(Vec::len).max().unwrap_or_default();
+    let mut hits = join_all(lists);
+    hits.truncate(longest);
+    hits
+}
+
+/// Joins the lists into one with all their rows.
+fn join_all(mut lists: Vec<Vec<Hit>>) -> Vec<Hit> {
     match lists.len() {
         0 | 1 => lists.pop().unwrap_or_default(),
-        _ => {
-            let longest = lists.iter().map(Vec::len).max().unwrap_or_default();
-            let mut hits = reciprocal_rank(&lists.iter().map(Vec::as_slice).collect::<Vec<_>>(), FUSION_K);
-            hits.truncate(longest);
-            hits
-        }
+        _ => reciprocal_rank(&lists.iter().map(Vec::as_slice).collect::<Vec<_>>(), FUSION_K),
     }
 }
 
@@ -393,5 +420,7 @@ mod tests {
         assert_eq!(joined, [2, 1]);
         assert_eq!(join(vec![hits(&[4, 5])]), hits(&[4, 5]));
         assert!(join(Vec::new()).is_empty());
+        let all: Vec<u32> = join_all(vec![hits(&[1, 2]), hits(&[2, 3])]).iter().map(|hit| hit.row).collect();
+        assert_eq!(all, [2, 1, 3]);
     }
 }

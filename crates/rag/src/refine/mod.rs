@@ -61,6 +61,11 @@ impl From<Vec<RefinerConfig>> for RefineConfig {
 }
 
 impl RefineConfig {
+    /// Each step that does something, as a list of its own, in their order.
+    pub fn single_steps(&self) -> Vec<Self> {
+        self.steps().map(|step| vec![step.clone()].into()).collect()
+    }
+
     /// The steps that do something.
     fn steps(&self) -> impl Iterator<Item = &RefinerConfig> {
         self.steps.iter().filter(|step| !step.is_nothing())

@@ -79,6 +79,15 @@ impl Retriever for Config {
     async fn retrieve(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error> {
         bm25_search(NAME, queries, corpus, self.top_k, &word_search!(self))
     }
+
+    async fn retrieve_deeper(
+        &self,
+        queries: &[Query<'_>],
+        corpus: &Corpus<'_>,
+        depth: usize,
+    ) -> Result<Vec<Vec<Hit>>, Error> {
+        bm25_search(NAME, queries, corpus, depth, &word_search!(self))
+    }
 }
 
 #[cfg(test)]

@@ -57,6 +57,15 @@ impl Retriever for Config {
         }
         Ok(found)
     }
+
+    async fn retrieve_deeper(
+        &self,
+        queries: &[Query<'_>],
+        corpus: &Corpus<'_>,
+        depth: usize,
+    ) -> Result<Vec<Vec<Hit>>, Error> {
+        dense_search(NAME, queries, corpus, depth)
+    }
 }
 
 #[cfg(test)]

@@ -174,21 +174,30 @@ struct Hybrid {
 #[async_trait]
 impl Retriever for Hybrid {
     async fn retrieve(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error> {
-        let dense =
-            trace::stage("search", "dense").in_scope(|| dense_search(NAME, queries, corpus, self.candidates))?;
-        let search = || bm25_search(NAME, queries, corpus, self.candidates, &self.words);
-        let bm25 = trace::stage("search", "bm25").in_scope(search)?;
-        let join = |(dense, bm25): (Vec<Hit>, Vec<Hit>)| {
-            let mut hits = match &self.fusion {
-                Fusion::Rrf(Rrf { k }) => fusion::reciprocal_rank(&[&dense, &bm25], *k),
-                Fusion::Weighted(Weighted { dense_weight, normalization }) => {
-                    let weight = f64::from(*dense_weight);
-                    let [cosines, words] = normalization.scales();
-                    fusion::weighted_sum(&[(&dense, weight, cosines), (&bm25, 1.0 - weight, words)])
-                }
-            };
-            hits.truncate(self.top_k);
-            hits
+        let mut found = self.retrieve_deeper(queries, corpus, self.candidates).await?;
+        found.iter_mut().for_each(|hits| hits.truncate(self.top_k));
+        Ok(found)
+    }
+
+    fn searched_candidates(&self) -> Option<usize> {
+        Some(self.candidates)
+    }
+
+    async fn retrieve_deeper(
+        &self,
+        queries: &[Query<'_>],
+        corpus: &Corpus<'_>,
+        depth: usize,
+    ) -> Result<Vec<Vec<Hit>>, Error> {
+        let dense = trace::stage("search", "dense").in_scope(|| dense_search(NAME, queries, corpus, depth))?;
+        let bm25 = trace::stage("search", "bm25").in_scope(|| bm25_search(NAME, queries, corpus, depth, &self.words))?;
+        let join = |(dense, bm25): (Vec<Hit>, Vec<Hit>)| match &self.fusion {
+            Fusion::Rrf(Rrf { k }) => fusion::reciprocal_rank(&[&dense, &bm25], *k),
+            Fusion::Weighted(Weighted { dense_weight, normalization }) => {
+                let weight = f64::from(*dense_weight);
+                let [cosines, words] = normalization.scales();
+                fusion::weighted_sum(&[(&dense, weight, cosines), (&bm25, 1.0 - weight, words)])
+            }
         };
         Ok(dense.into_iter().zip(bm25).map(join).collect())
     }

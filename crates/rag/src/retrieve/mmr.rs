@@ -68,6 +68,19 @@ impl Retriever for Mmr {
         let index = corpus.index::<DenseIndex>(NAME)?;
         found.into_iter().map(|candidates| self.choose(candidates, index, corpus)).collect()
     }
+
+    fn searched_candidates(&self) -> Option<usize> {
+        Some(self.candidates)
+    }
+
+    async fn retrieve_deeper(
+        &self,
+        queries: &[Query<'_>],
+        corpus: &Corpus<'_>,
+        depth: usize,
+    ) -> Result<Vec<Vec<Hit>>, Error> {
+        dense_search(NAME, queries, corpus, depth)
+    }
 }
 
 impl Mmr {

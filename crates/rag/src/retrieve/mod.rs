@@ -48,6 +48,28 @@ pub trait Retriever: Send + Sync {
     /// If an index is missing that its settings name, or a model fails.
     async fn retrieve(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error>;
 
+    /// How many chunks each of its searches puts forward, if it chooses its hits from more chunks than it
+    /// returns; none if its hits are the first of its only search.
+    fn searched_candidates(&self) -> Option<usize> {
+        None
+    }
+
+    /// For each query the chunks that its searches find, each search as far down as `depth`, best first. No chunk is
+    /// left out by `top_k`, by a limit on scores, or by a choice among candidates. It tells how far down a chunk
+    /// is that was not retrieved. The default is [`Retriever::retrieve`], for a retriever that cannot search deeper.
+    ///
+    /// # Errors
+    /// As of [`Retriever::retrieve`].
+    async fn retrieve_deeper(
+        &self,
+        queries: &[Query<'_>],
+        corpus: &Corpus<'_>,
+        depth: usize,
+    ) -> Result<Vec<Vec<Hit>>, Error> {
+        let _ = depth;
+        self.retrieve(queries, corpus).await
+    }
+
     /// [`Retriever::retrieve`] of a retriever that never waits.
     ///
     /// # Errors
@@ -262,6 +284,28 @@ pub(crate) mod tests {
                 assert_eq!(alone[0], found[1], "{name}: a query does not depend on its batch");
                 assert!(retriever.retrieve_now(&[], &fixture.corpus()).unwrap().is_empty(), "{name}");
             }
+        }
+    }
+
+    #[test]
+    fn a_deeper_search_finds_at_least_what_is_retrieved() {
+        let fixture = Fixture::with_vectors(&[[1.0, 0.0], [0.9, 0.4], [0.5, 0.8], [-1.0, 0.0]]);
+        let queries = [fixture.query("cat dog fox", &[1.0, 0.0]), fixture.query("zebra", &[0.0, -1.0])];
+        for name in ["dense", "bm25", "hybrid", "mmr", "none"] {
+            let settings = if name == "none" { serde_json::json!({}) } else { serde_json::json!({ "top_k": 1 }) };
+            let config: RetrieverConfig = serde_json::from_value(serde_json::json!({ name: settings })).unwrap();
+            let retriever = config.build(&Context::default()).unwrap();
+            let found = retriever.retrieve_now(&queries, &fixture.corpus()).unwrap();
+            let deeper = retriever.retrieve_deeper(&queries, &fixture.corpus(), 4).now_or_never().unwrap().unwrap();
+            assert_eq!(deeper.len(), found.len(), "{name}");
+            for (deeper, found) in deeper.iter().zip(&found) {
+                let deeper = rows(deeper);
+                assert!(rows(found).iter().all(|row| deeper.contains(row)), "{name}: {found:?} in {deeper:?}");
+            }
+            // Each of the four chunks that are searched shares a word with the first query.
+            assert_eq!(deeper[0].len(), if name == "none" { 0 } else { 4 }, "{name}");
+            let chooses = matches!(name, "hybrid" | "mmr");
+            assert_eq!(retriever.searched_candidates(), chooses.then_some(20), "{name}");
         }
     }
 

@@ -10,7 +10,7 @@
 //!   question are close together.
 
 use eval::{Question, Score};
-use lab::{Board, Difference, MetricResult, QuestionResult, Results, TrialResult};
+use lab::{Board, Difference, LossStep, MetricResult, QuestionLoss, QuestionResult, Results, TrialResult};
 use rag::{Answer, Passage, query::SearchQuery};
 use serde::Serialize;
 use serde_json::Value;
@@ -31,6 +31,8 @@ pub(super) struct ReportOverview<'a> {
     /// The title of each group of trials.
     group_titles: Vec<String>,
     metrics: &'a [MetricResult],
+    /// The steps at which evidence can be lost, in their order; empty if none is known.
+    loss_steps: Vec<LossStepWords>,
     questions: Vec<QuestionSummary<'a>>,
     /// By trial: its difference from the leading trial.
     differences: Vec<Option<Difference>>,
@@ -42,6 +44,15 @@ pub(super) struct ReportOverview<'a> {
     pub(super) folder: Option<&'a str>,
     /// The stamp of the parts; `None` if there are no parts.
     pub(super) stamp: Option<String>,
+}
+
+/// A step at which evidence can be lost, in words.
+#[derive(Serialize)]
+struct LossStepWords {
+    name: &'static str,
+    title: &'static str,
+    meaning: &'static str,
+    is_loss: bool,
 }
 
 /// A question in a list.
@@ -63,6 +74,10 @@ struct TrialPart {
     missing: Vec<BTreeMap<String, Vec<usize>>>,
     /// By question: the number of its [`AnswerState`].
     answers: Vec<u8>,
+    /// By question: the step at which its evidence was lost, as a number of the overview's steps;
+    /// empty if none is known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    losses: Vec<Option<usize>>,
 }
 
 /// The state of a trial's answer to a question.
@@ -118,6 +133,9 @@ struct TrialOutcome<'a> {
     /// The contribution to the objective.
     #[serde(skip_serializing_if = "Option::is_none")]
     objective: Option<f32>,
+    /// Where the evidence was lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    loss: Option<&'a QuestionLoss>,
 }
 
 /// A passage without its score.
@@ -189,6 +207,7 @@ impl<'a> ReportContent<'a> {
         }
         let passage_parts = packer.finish(&mut parts);
         let overview = ReportOverview {
+            loss_steps: loss_steps(results),
             differences: results.differences(),
             questions: results.questions.iter().map(QuestionSummary::of).collect(),
             question_parts,
@@ -214,6 +233,7 @@ fn overview(board: Board, metrics: &[MetricResult]) -> ReportOverview<'_> {
         group_titles: (1..=board.groups.len()).map(|group| board.group_title(group)).collect(),
         board,
         metrics,
+        loss_steps: Vec::new(),
         questions: Vec::new(),
         differences: Vec::new(),
         question_parts: Vec::new(),
@@ -221,6 +241,19 @@ fn overview(board: Board, metrics: &[MetricResult]) -> ReportOverview<'_> {
         folder: None,
         stamp: None,
     }
+}
+
+/// The words of all steps, if any question was followed through a trial.
+fn loss_steps(results: &Results) -> Vec<LossStepWords> {
+    let mut questions = results.trials.iter().flat_map(|trial| &trial.questions);
+    if questions.all(|question| question.loss.is_none()) {
+        return Vec::new();
+    }
+    let words = |step: &LossStep| {
+        let (name, title, meaning, is_loss) = (step.name(), step.title(), step.meaning(), step.is_loss());
+        LossStepWords { name, title, meaning, is_loss }
+    };
+    LossStep::ALL.iter().map(words).collect()
 }
 
 impl<'a> QuestionSummary<'a> {
@@ -234,6 +267,11 @@ impl TrialPart {
         let score = |question: &QuestionResult, metric: &MetricResult| {
             question.scores.get(&metric.name).and_then(|scored| scored.score.value()).map(|value| value as f32)
         };
+        let loss = |question: &QuestionResult| {
+            let step = question.loss.as_ref()?.step;
+            LossStep::ALL.iter().position(|other| *other == step)
+        };
+        let losses: Vec<Option<usize>> = trial.questions.iter().map(loss).collect();
         let missing = |metric: &MetricResult| {
             let mut reasons: BTreeMap<String, Vec<usize>> = BTreeMap::new();
             for (number, question) in trial.questions.iter().enumerate() {
@@ -251,6 +289,7 @@ impl TrialPart {
                 .collect(),
             missing: metrics.iter().map(missing).collect(),
             answers: trial.questions.iter().map(|question| AnswerState::of(question) as u8).collect(),
+            losses: if losses.iter().all(Option::is_none) { Vec::new() } else { losses },
         }
     }
 }
@@ -301,6 +340,7 @@ fn question_part(
             error: question.error.as_deref(),
             details: trial_details,
             objective: contributions[&trial.trial.id][number].map(|value| value as f32),
+            loss: question.loss.as_ref(),
         });
     }
     let with_scores = |list: Vec<(usize, u32)>| -> Vec<(usize, f32)> {

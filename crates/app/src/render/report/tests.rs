@@ -77,6 +77,23 @@ fn the_page_holds_the_board_and_no_text_can_end_its_data() {
 }
 
 #[test]
+fn where_evidence_was_lost_is_in_each_part_only_if_it_is_known() {
+    let before = report(&two_trials(), ReportForm::OneFile).unwrap().page;
+    assert_eq!(inside(&before, "data")["loss_steps"], json!([]));
+    assert!(inside(&before, "part-trial-0").get("losses").is_none());
+    let mut known = trial("t01", &["q1", "q2"], 0.5);
+    let loss = json!({ "step": "cut_apart", "evidence": [{ "step": "cut_apart", "searched": 2 }] });
+    known["questions"][0]["loss"] = loss.clone();
+    let page = report(&results(&[question("q1"), question("q2")], &[known]), ReportForm::OneFile).unwrap().page;
+    let steps = &inside(&page, "data")["loss_steps"];
+    assert_eq!(steps[1]["title"], "cut apart");
+    assert_eq!(inside(&page, "part-trial-0")["losses"], json!([1, null]));
+    let questions = inside(&page, "part-questions-0");
+    assert_eq!(questions[0]["trials"][0]["loss"], loss);
+    assert!(questions[1]["trials"][0].get("loss").is_none());
+}
+
+#[test]
 fn a_passage_is_written_once_and_in_the_order_of_the_documents() {
     let page = report(&two_trials(), ReportForm::OneFile).unwrap().page;
     let passages = inside(&page, "part-passages-0");

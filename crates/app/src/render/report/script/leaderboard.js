@@ -44,6 +44,15 @@ function differenceCell(row) {
   return element("td", { class: "number", title: `paired on ${counted(n, "question")}` }, signed(mean), element("div", { class: "range" }, range), picture);
 }
 
+// At how many questions a trial lost the evidence at each step.
+const LOST = "lost evidence";
+const hasLosses = board.rows.some((row) => Object.keys(row.losses ?? {}).length > 0);
+function lossesCell(row) {
+  const lost = lossSteps.filter((step) => step.is_loss && row.losses?.[step.name]);
+  if (!lost.length) return cellOf(Object.keys(row.losses ?? {}).length ? "none" : "–", { class: "missing" });
+  return element("td", {}, ...lost.map((step) => element("div", { class: "range", title: step.meaning }, `${row.losses[step.name]} ${step.title}`)));
+}
+
 // On a narrow screen the objective stands right after the trial, where it is seen without scrolling.
 const narrow = matchMedia("(max-width: 600px)");
 narrow.addEventListener("change", () => drawBoard());
@@ -56,6 +65,7 @@ function drawBoard() {
     const after = columns.findIndex((column) => column.kind === "objective");
     columns.splice(after + 1, 0, { kind: DIFFERENCE, title: `difference to ${leading.id}`, cell: differenceCell });
   }
+  if (hasLosses && lossSteps.length) columns.push({ kind: LOST, title: "lost", cell: lossesCell });
   columns.unshift({ kind: STANDING, title: "standing", cell: badges });
   if (narrow.matches) columns.sort((one, other) => (other.kind === "objective") - (one.kind === "objective"));
   const header = element("tr", {}, sortable("trial", "trial", sort, false, choose));
@@ -87,11 +97,18 @@ function markTrial() {
   markChosen("board", (id) => id === state.trial);
   for (const node of document.querySelectorAll("#plot path.trial, #front .point")) node.classList.toggle("chosen", node.dataset.trial === state.trial);
 }
+// What the steps mean that stand in the column.
+function lossLegend() {
+  const shownSteps = lossSteps.filter((step) => step.is_loss && board.rows.some((row) => row.losses?.[step.name]));
+  if (!shownSteps.length) return "";
+  return `Lost: at how many questions the evidence was lost first at this step. ${shownSteps.map((step) => `${sentence(step.title).slice(0, -1)}: ${step.meaning}`).join(" ")}`;
+}
 function drawNotes() {
   const ofJudges = (note) => note.about === "judge" || note.about === "untried_judge";
   byId("legend").textContent = [
     "Mean; below it the 95 % bootstrap interval and n scored of n total, with worst and best case where scores are missing.",
     differences.size ? `The difference to ${leading.id} is the objective's, paired question by question; the line is its 95 % interval, which does not take into account that ${leading.id} was chosen as the best.` : "",
+    lossLegend(),
     ...board.notes.filter(ofJudges).map((note) => `* ${sentence(note.text)} Only a qualified judge's metric may choose the winner.`),
   ].join(" ");
   byId("notes").replaceChildren(...board.notes.filter((note) => !ofJudges(note)).map((note) => element("li", {}, sentence(note.text, note.subject))));

@@ -65,8 +65,26 @@ async function ofTrial(row, index, held) {
   const list = held.lists[own.list];
   const [scores, passages] = await Promise.all([trialPart(row), Promise.all(list.map(([place]) => passageAt(place)))]);
   const column = element("div", { class: "column" }, element("h3", {}, nameOf(row)));
-  column.append(...searched(held.searches?.[own.search]), element("h4", {}, "Retrieved"), ...retrieved(row, list, passages, held), element("h4", {}, "Answer"), answer(own), element("h4", {}, "Verdicts"), verdicts(own, scores, index, held));
+  column.append(...lossOf(own.loss, held.golden.evidence ?? []), ...searched(held.searches?.[own.search]), element("h4", {}, "Retrieved"), ...retrieved(row, list, passages, held), element("h4", {}, "Answer"), answer(own), element("h4", {}, "Verdicts"), verdicts(own, scores, index, held));
   return column;
+}
+// Where the evidence was lost; empty if it is not known.
+function lossOf(loss, evidence) {
+  if (!loss) return [];
+  const step = lossStep(loss.step);
+  const line = (item, i) => {
+    if (!item.step) return null;
+    const { chunk, rank, searched: given, depth } = item;
+    const said = [`evidence ${i + 1}${evidence[i] ? ` in ${evidence[i].document}` : ""}: ${lossWords(item)}`];
+    if (chunk) said.push(`chunk ${chunk.number} holds ${Math.round(100 * chunk.share)} % of it`);
+    if (known(rank)) said.push(`rank ${rank} of the search, which gave ${counted(given, "passage")}`);
+    else if (depth) said.push(`not among the first ${counted(depth, "chunk")} of the search`);
+    if (chunk) said.push(`shares with the question: ${chunk.shared_terms.join(", ") || "no word"}`);
+    return element("li", {}, said.join("; "));
+  };
+  const lines = (loss.evidence ?? []).map(line).filter(Boolean);
+  const heading = element("h4", {}, step?.is_loss ? "Where it was lost" : "How it ended");
+  return [heading, element("p", { class: "hint" }, `${sentence(lossWords(loss))} ${step?.meaning ?? ""}`), lines.length ? element("ul", {}, ...lines) : null].filter(Boolean);
 }
 // The searches that a component wrote; empty if the question was searched as it was asked.
 function searched(search) {

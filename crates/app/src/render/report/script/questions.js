@@ -55,14 +55,15 @@ function drawQuestions() {
   }
   draw("questions", async () => {
     const scores = await trialPart(row);
-    const of = (index) => (state.order.key === "question" ? questions[index].id : scores.scores[metricNumber(state.order.key)][index]);
+    const of = (index) => (state.order.key === "question" ? questions[index].id : state.order.key === LOST ? scores.losses?.[index] : scores.scores[metricNumber(state.order.key)][index]);
     let shownOnes = questions.map((_, index) => index).filter((index) => passes(index, scores));
     if (state.order) shownOnes = sorted(shownOnes, of, state.order.down);
     const isFiltered = shownOnes.length < questions.length;
     byId("filtered").textContent = isFiltered ? `${shownOnes.length} of ${counted(questions.length, "question")}.` : "";
     const choose = (order) => change({ order });
     const header = element("tr", {}, sortable("question", "question", state.order, false, choose), head("text"),
-      ...metrics.map((metric) => sortable(metric.name, metric.name, state.order, true, choose)));
+      ...metrics.map((metric) => sortable(metric.name, metric.name, state.order, true, choose)),
+      ...(scores.losses ? [sortable("lost", LOST, state.order, false, choose)] : []));
     const body = element("tbody", {}, ...shownOnes.slice(0, PAGE_LINES).map((index) => questionLine(index, scores)));
     const rest = shownOnes.length - PAGE_LINES;
     byId("more-questions").replaceChildren(...(rest > 0 ? [moreButton(rest, () => body.append(...shownOnes.slice(PAGE_LINES).map((index) => questionLine(index, scores))))] : []));
@@ -75,6 +76,10 @@ function questionLine(index, scores) {
     const score = scores.scores[metricNumber(metric.name)][index];
     return known(score) ? number(score) : cellOf("–", { class: "number missing", title: reasonOf(scores, metric, index) });
   });
+  if (scores.losses) {
+    const step = lossSteps[scores.losses[index]];
+    cells.push(cellOf(step?.title ?? "–", { class: step?.is_loss ? null : "missing", title: step?.meaning }));
+  }
   const text = element("td", { class: "text" }, question);
   if (!answerable) text.append(" ", element("span", { class: "badge tied" }, "not in the documents"));
   if (scores.answers[index] === 2) text.append(" ", element("span", { class: "badge bad" }, "failed"));

@@ -62,7 +62,7 @@ function readAddress(text) {
     else if (name === "question") question(value);
     else if (name === "with") trial(value, (id) => { read.other = id; });
     else if (name === "sort") read.sort = order(value, ["trial", ...shown.map((column) => column.key)]);
-    else if (name === "order") read.order = order(value, ["question", ...metrics.map((metric) => metric.name)]);
+    else if (name === "order") read.order = order(value, ["question", ...(lossSteps.length ? [LOST] : []), ...metrics.map((metric) => metric.name)]);
     else if (name === "by" && (value === "objective" || metricNumber(value) >= 0)) read.by = value;
     else if (name === "against" && columnOf(value)?.isNumber) read.against = value;
     else if (name.startsWith("keep.") && columnOf(name.slice(5))) {

@@ -1,0 +1,179 @@
+//! Follows the golden evidence of each question through a trial: reads the passages after each stage,
+//! and hands them to [`results::losses`](crate::results) with what chunks and a deeper search tell
+//! of evidence that the search did not find. No call is made, and a failure here never fails a run:
+//! the trial's questions then have no step.
+
+mod refined;
+mod searched;
+
+use crate::{
+    Error,
+    engine::PlanOutcome,
+    plan::{Outputs, Plan, TaskId, Trial, TrialTasks, work::Work},
+    prepare::PreparedRun,
+    results::{
+        AnswerOutcome, JudgedAnswer, LossStep, MetricResult, QuestionFacts, QuestionLoss, QuestionResult,
+        SearchedEvidence, StagePassages, answer_metrics, judge_answer,
+    },
+    spec::EvaluateSpec,
+    task::passages_by_question,
+};
+use eval::{MetricConfig, Question, Sample, metric::find_evidence};
+use rag::{Axis, Choice, Component, PassagesWithRemarks};
+use serde_json::json;
+use std::{collections::HashMap, sync::Arc};
+
+type PassagesByQuestion = Arc<HashMap<String, PassagesWithRemarks>>;
+
+/// What the steps of a trial's evidence are read from.
+#[derive(Clone, Copy)]
+struct TracedTrial<'a> {
+    prepared: &'a PreparedRun,
+    plan: &'a Plan,
+    outcome: &'a PlanOutcome,
+    trial: &'a Trial,
+    tasks: &'a TrialTasks,
+    /// The share of an evidence item's bytes that counts as held.
+    min_overlap: f64,
+}
+
+/// A stage whose output is passages.
+struct TracedStage {
+    step: LossStep,
+    component: String,
+    passages: PassagesByQuestion,
+    /// The stage's work, if it is no search.
+    id: TaskId,
+}
+
+/// Notes at each question of a trial the step at which its evidence was lost.
+pub(super) async fn trace(
+    prepared: &PreparedRun,
+    (plan, outcome): (&Plan, &PlanOutcome),
+    (trial, tasks): (&Trial, &TrialTasks),
+    metrics: &[MetricResult],
+    questions: &mut [QuestionResult],
+) {
+    let min_overlap = min_overlap(&prepared.run_context.experiment.evaluate);
+    let traced = TracedTrial { prepared, plan, outcome, trial, tasks, min_overlap };
+    match traced.losses(metrics, questions).await {
+        Ok(losses) => questions.iter_mut().zip(losses).for_each(|(question, loss)| question.loss = Some(loss)),
+        Err(error) => {
+            let fields = json!({ "trial": trial.id, "reason": crate::error_chain(&error) });
+            prepared.run_context.log("losses_not_traced", fields);
+        }
+    }
+}
+
+/// The share of evidence that the metrics of the experiment demand: of the first metric of the objective that looks at
+/// evidence, else of the first metric that does, else the default of `recall`.
+fn min_overlap(evaluate: &EvaluateSpec) -> f64 {
+    let chosen = evaluate.metrics.iter().filter(|metric| evaluate.objective.contains(&metric.label()));
+    let recall = MetricConfig::with_defaults("recall");
+    chosen.chain(&evaluate.metrics).chain(&recall).find_map(MetricConfig::min_overlap).unwrap_or(0.5)
+}
+
+impl TracedTrial<'_> {
+    async fn losses(&self, metrics: &[MetricResult], found: &[QuestionResult]) -> Result<Vec<QuestionLoss>, Error> {
+        let questions = &self.prepared.questions;
+        let failed = |_: &Question| QuestionLoss { step: LossStep::FailedCall, component: None, evidence: Vec::new() };
+        if self.outcome.failed.contains_key(&self.tasks.passages) {
+            return Ok(questions.iter().map(failed).collect());
+        }
+        let stages = self.stages().await?;
+        let searched = match stages.first() {
+            Some(first) => searched::evidence(self, first.id, &first.passages).await?,
+            None => HashMap::new(),
+        };
+        let answers = self.answers(metrics, found);
+        let mut losses = Vec::with_capacity(questions.len());
+        for (question, answer) in questions.iter().zip(answers) {
+            let passages = stages.iter().map(|stage| StagePassages {
+                step: stage.step,
+                component: &stage.component,
+                passages: stage.passages.get(&question.id).map_or(&[], |found| &found.passages),
+            });
+            let stages: Vec<StagePassages<'_>> = passages.collect();
+            let searched: &[SearchedEvidence] = searched.get(&question.id).map_or(&[], Vec::as_slice);
+            let min_overlap = self.min_overlap;
+            losses.push(QuestionFacts { question, min_overlap, stages: &stages, searched, answer }.loss());
+        }
+        refined::name_steps(self, &stages, &mut losses).await?;
+        Ok(losses)
+    }
+
+    /// The stages from the search on; none if the trial reads no passages.
+    async fn stages(&self) -> Result<Vec<TracedStage>, Error> {
+        let generator = self.trial.pipeline.generator.as_ref();
+        if generator.is_some_and(|generator| !generator.reads_passages()) {
+            return Ok(Vec::new());
+        }
+        let mut stages = Vec::new();
+        let mut next = Some(self.tasks.passages);
+        while let Some(id) = next {
+            let (step, component, before) = match &self.plan.tasks[id].work {
+                Work::Retrieve(work) => (LossStep::RankedOut, work.retriever.name().to_owned(), None),
+                Work::ApplyStage(work) => {
+                    let step = if work.axis == Axis::Reranker { LossStep::RankedOut } else { LossStep::Dropped };
+                    let name = work.stage().map(|stage| stage.name().to_owned()).unwrap_or_default();
+                    (step, name, Some(work.passages))
+                }
+                _ => return Err(Error::table(format_args!("{} makes no passages", self.plan.tasks[id].label))),
+            };
+            let outputs = self.outputs([id]);
+            let passages = passages_by_question(&self.prepared.run_context, &outputs, id).await?;
+            stages.push(TracedStage { step, component, passages, id });
+            next = before;
+        }
+        stages.reverse();
+        Ok(stages)
+    }
+
+    /// Where the outputs of these tasks are.
+    fn outputs(&self, ids: impl IntoIterator<Item = TaskId>) -> Outputs {
+        let name = |id: TaskId| {
+            let made = self.outcome.outputs.get(&id).cloned();
+            (id, made.unwrap_or_else(|| self.plan.tasks[id].artifact()))
+        };
+        ids.into_iter().map(name).collect()
+    }
+
+    /// What became of each question's answer.
+    fn answers<'a>(&'a self, metrics: &'a [MetricResult], found: &'a [QuestionResult]) -> Vec<JudgedAnswer<'a>> {
+        let (comparing, declining) = (answer_metrics(metrics), self.abstention(metrics));
+        let of_question = |(question, found): (&'a Question, &'a QuestionResult)| {
+            let answer = found.answer.as_ref();
+            let declines = || Sample { question, passages: &found.passages, answer, columns: None }.declines();
+            // Where the documents hold no answer, it is right to decline.
+            let metrics = if question.answerable { &comparing } else { &declining };
+            let verdict = match (&found.answer, &found.error) {
+                (Some(_), _) => judge_answer(metrics, &found.scores, declines),
+                (None, Some(_)) => AnswerOutcome::Failed,
+                (None, None) => AnswerOutcome::None,
+            };
+            JudgedAnswer {
+                verdict,
+                generator: self.trial.pipeline.generator.as_ref().map(Choice::name).unwrap_or_default(),
+                citations: answer.map_or(&[], |answer| &answer.citations),
+                dropped_passages: answer.map_or(0, |answer| answer.dropped_passages as usize),
+            }
+        };
+        self.prepared.questions.iter().zip(found).map(of_question).collect()
+    }
+
+    /// The metric that says whether it was right to decline, if it is measured.
+    fn abstention<'a>(&self, metrics: &'a [MetricResult]) -> Vec<&'a MetricResult> {
+        let configs = &self.prepared.run_context.experiment.evaluate.metrics;
+        let is_abstention = |config: &MetricConfig| matches!(config, MetricConfig::Abstention(_));
+        let measured = configs.iter().zip(metrics).filter(|(config, _)| is_abstention(config));
+        measured.map(|(_, metric)| metric).collect()
+    }
+}
+
+/// Whether passages hold all evidence of a question.
+fn holds_all(question: &Question, passages: &[rag::Passage], min_overlap: f64) -> bool {
+    find_evidence(&question.evidence, passages, min_overlap).iter().all(|found| found.rank.is_some())
+}
+
+#[cfg(test)]
+mod tests;

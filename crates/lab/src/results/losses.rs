@@ -1,0 +1,234 @@
+//! Decides at which step the golden evidence of a question was lost, from files to the answer.
+//! Everything is decided by what a run records: no call is made.
+
+#[cfg(test)]
+mod tests;
+
+use super::{EvidenceChunk, EvidenceLoss, LossStep, MetricResult, QuestionLoss};
+use eval::{Question, Scored, metric::find_evidence};
+use rag::{Passage, Span};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// An answer is right from this score on: the mean of the metrics that compare answers with
+/// references, each on a scale from 0 to 1.
+pub const RIGHT_FROM: f64 = 0.5;
+
+/// What is known of a piece of evidence that the passages of the search do not hold.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SearchedEvidence {
+    /// Whether its document was read.
+    pub(crate) is_read: bool,
+    /// Whether one chunk holds enough of it.
+    pub(crate) is_held: bool,
+    /// Whether such a chunk was among the candidates that the retriever chose from.
+    pub(crate) is_candidate: bool,
+    /// The best rank of such a chunk in a deeper search.
+    pub(crate) rank: Option<usize>,
+    /// How many chunks that search found.
+    pub(crate) depth: usize,
+    /// The chunk of that rank, else the chunk that holds most of it.
+    pub(crate) chunk: Option<EvidenceChunk>,
+}
+
+/// The passages of a question after a stage. The first stage is the search.
+pub(crate) struct StagePassages<'a> {
+    /// The step that loses evidence which this stage no longer holds.
+    pub(crate) step: LossStep,
+    /// The stage's component.
+    pub(crate) component: &'a str,
+    pub(crate) passages: &'a [Passage],
+}
+
+/// What became of a question's answer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum AnswerOutcome {
+    /// There is none to judge: no generator, not asked, no reference, or no metric that compares.
+    None,
+    /// A call failed: there is no answer, or no score.
+    Failed,
+    /// The mean score is below [`RIGHT_FROM`].
+    Wrong {
+        /// Whether it declines to answer.
+        declines: bool,
+    },
+    Right,
+}
+
+/// The answer of a question.
+pub(crate) struct JudgedAnswer<'a> {
+    pub(crate) verdict: AnswerOutcome,
+    /// The generator's component.
+    pub(crate) generator: &'a str,
+    /// The numbers of the passages that it cites, from 1.
+    pub(crate) citations: &'a [u32],
+    /// The last passages that the generator left out, because the budget of the prompt was spent.
+    pub(crate) dropped_passages: usize,
+}
+
+/// Everything that decides where a question's evidence was lost.
+pub(crate) struct QuestionFacts<'a> {
+    pub(crate) question: &'a Question,
+    /// The share of an evidence item's bytes that counts as held.
+    pub(crate) min_overlap: f64,
+    /// In their order; empty if the trial reads no passages.
+    pub(crate) stages: &'a [StagePassages<'a>],
+    /// For each piece of evidence, what is known of it if the search does not hold it; may be
+    /// shorter.
+    pub(crate) searched: &'a [SearchedEvidence],
+    pub(crate) answer: JudgedAnswer<'a>,
+}
+
+impl QuestionFacts<'_> {
+    /// The step at which the evidence was lost. All pieces are needed: of several that were lost, the
+    /// earliest step counts.
+    pub(crate) fn loss(&self) -> QuestionLoss {
+        let evidence = self.evidence();
+        let lost = evidence.iter().filter_map(|item| Some((item.step?, item.component.clone())));
+        let (step, component) = match lost.min_by_key(|(step, _)| *step) {
+            _ if self.question.evidence.is_empty() => (self.ending_without_evidence(), None),
+            _ if self.stages.is_empty() => (self.ending_without_passages(), None),
+            Some(_) if self.answer.verdict == AnswerOutcome::Right => (LossStep::RightWithoutEvidence, None),
+            Some(lost) => lost,
+            None => (self.ending(&evidence), None),
+        };
+        QuestionLoss { step, component, evidence }
+    }
+
+    /// Where each piece of the evidence was lost before the answer.
+    fn evidence(&self) -> Vec<EvidenceLoss> {
+        let Some(first) = self.stages.first() else { return Vec::new() };
+        let golden = &self.question.evidence;
+        let of_stage = |stage: &StagePassages<'_>| find_evidence(golden, stage.passages, self.min_overlap);
+        let found: Vec<_> = self.stages.iter().map(of_stage).collect();
+        let prompt = self.prompt(self.stages.last().map_or(&[][..], |stage| stage.passages));
+        let in_prompt = find_evidence(golden, prompt, self.min_overlap);
+        let item = |number: usize| {
+            let rank = found[0][number].rank;
+            let known = self.searched.get(number);
+            let mut item = EvidenceLoss { rank, searched: first.passages.len(), ..EvidenceLoss::default() };
+            // A later stage may find again what an earlier one lost.
+            let (step, component) = match found.iter().rposition(|stage| stage[number].rank.is_some()) {
+                Some(last) if last + 1 == found.len() => match in_prompt[number].rank {
+                    Some(_) => return item,
+                    None => (LossStep::CutFromPrompt, self.answer.generator),
+                },
+                Some(last) => (self.stages[last + 1].step, self.stages[last + 1].component),
+                None => (search_step(golden[number].span.is_some(), known), first.component),
+            };
+            let is_of_component = !matches!(step, LossStep::NotRead | LossStep::CutApart);
+            item.component = Some(component.to_owned()).filter(|component| is_of_component && !component.is_empty());
+            item.step = Some(step);
+            item.rank = rank.or(known.and_then(|known| known.rank));
+            item.depth = known.map_or(0, |known| known.depth);
+            item.chunk = known.and_then(|known| known.chunk.clone());
+            item
+        };
+        (0..golden.len()).map(item).collect()
+    }
+
+    /// The passages that the generator showed to its model.
+    fn prompt<'a>(&self, passages: &'a [Passage]) -> &'a [Passage] {
+        &passages[..passages.len().saturating_sub(self.answer.dropped_passages)]
+    }
+
+    /// The last passages hold all evidence.
+    fn ending(&self, evidence: &[EvidenceLoss]) -> LossStep {
+        debug_assert!(evidence.iter().all(|item| item.step.is_none()));
+        match self.answer.verdict {
+            AnswerOutcome::Right => LossStep::AnsweredRight,
+            AnswerOutcome::Wrong { declines: true } => LossStep::NotUsed,
+            AnswerOutcome::Wrong { declines: false } if self.cites_no_evidence() => LossStep::NotUsed,
+            AnswerOutcome::Wrong { declines: false } => LossStep::AnsweredWrong,
+            AnswerOutcome::Failed => LossStep::FailedCall,
+            AnswerOutcome::None => LossStep::InPassages,
+        }
+    }
+
+    /// Whether the answer cites passages, and none of them overlaps the evidence.
+    fn cites_no_evidence(&self) -> bool {
+        let passages = self.stages.last().map_or(&[][..], |stage| stage.passages);
+        let cited = || self.answer.citations.iter().filter_map(|&n| passages.get((n as usize).checked_sub(1)?));
+        let overlaps = |passage: &Passage| {
+            let of_document = self.question.evidence.iter().filter(|item| item.document == passage.document);
+            let spans: Vec<Span> = of_document.filter_map(|item| item.span).collect();
+            passage.spans().iter().any(|own| spans.iter().any(|span| span.overlap(*own) > 0))
+        };
+        cited().next().is_some() && !cited().any(overlaps)
+    }
+
+    fn ending_without_evidence(&self) -> LossStep {
+        match self.answer.verdict {
+            AnswerOutcome::Right => LossStep::AnsweredRight,
+            AnswerOutcome::Failed => LossStep::FailedCall,
+            AnswerOutcome::Wrong { .. } | AnswerOutcome::None => LossStep::NoEvidence,
+        }
+    }
+
+    /// The trial reads no passages.
+    fn ending_without_passages(&self) -> LossStep {
+        match self.answer.verdict {
+            AnswerOutcome::Right => LossStep::RightWithoutEvidence,
+            AnswerOutcome::Failed => LossStep::FailedCall,
+            AnswerOutcome::Wrong { .. } | AnswerOutcome::None => LossStep::NotSearched,
+        }
+    }
+}
+
+/// The step up to the search at which evidence was lost that no stage holds.
+fn search_step(has_place: bool, known: Option<&SearchedEvidence>) -> LossStep {
+    match known {
+        _ if !has_place => LossStep::NotRead,
+        Some(known) if !known.is_read => LossStep::NotRead,
+        Some(known) if !known.is_held => LossStep::CutApart,
+        Some(known) if known.is_candidate => LossStep::RankedOut,
+        _ => LossStep::NotFound,
+    }
+}
+
+/// The metrics that say whether an answer is right: those of the objective that compare answers with
+/// references, or all of this kind if the objective has none.
+pub(crate) fn answer_metrics(metrics: &[MetricResult]) -> Vec<&MetricResult> {
+    let comparing = || metrics.iter().filter(|metric| metric.correctness);
+    let chosen: Vec<&MetricResult> = comparing().filter(|metric| metric.objective).collect();
+    if chosen.is_empty() { comparing().collect() } else { chosen }
+}
+
+/// Whether the answer to a question is right by these metrics: none if none of them applies, or none
+/// was asked. Scores of a range that begins below 0 count from 0, so that unlike texts are not half
+/// right.
+pub(crate) fn judge_answer(
+    metrics: &[&MetricResult],
+    scores: &BTreeMap<String, Scored>,
+    declines: impl FnOnce() -> bool,
+) -> AnswerOutcome {
+    let of_metrics = metrics.iter().filter_map(|metric| Some((*metric, scores.get(&metric.name)?)));
+    let (mut shares, mut has_failed) = (Vec::new(), false);
+    for (metric, scored) in of_metrics {
+        has_failed |= scored.score.is_failure();
+        shares.extend(scored.score.value().map(|value| share_of_best(metric, value)));
+    }
+    match eval::statistics::mean(&shares) {
+        Some(mean) if mean >= RIGHT_FROM => AnswerOutcome::Right,
+        Some(_) => AnswerOutcome::Wrong { declines: declines() },
+        None if has_failed => AnswerOutcome::Failed,
+        None => AnswerOutcome::None,
+    }
+}
+
+/// A score on a scale from 0 to 1.
+fn share_of_best(metric: &MetricResult, value: f64) -> f64 {
+    let (low, high) = metric.range;
+    let low = if high > 0.0 { low.max(0.0) } else { low };
+    let share = ((value - low) / (high - low)).clamp(0.0, 1.0);
+    if metric.higher_is_better { share } else { 1.0 - share }
+}
+
+/// How many of these questions ended at each step; steps of no question are left out.
+pub(crate) fn count_losses<'a>(losses: impl Iterator<Item = &'a QuestionLoss>) -> BTreeMap<LossStep, usize> {
+    let mut counts = BTreeMap::new();
+    for loss in losses {
+        *counts.entry(loss.step).or_default() += 1;
+    }
+    counts
+}
