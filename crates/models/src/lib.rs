@@ -35,7 +35,7 @@ pub use cpu::CpuBudget;
 pub use executor::RetryPolicy;
 pub use fetch::{
     Catalogue, CatalogueEntry, CatalogueFile, FileSource, HubFile, Library, Licence, ModelDirectory, ModelFiles,
-    ModelKind, PullEvent, PullListener, PullOptions, Wheel,
+    ModelKind, ModelLanguages, PullEvent, PullListener, PullOptions, Wheel,
 };
 pub use ledger::{Ledger, ModelUsage};
 pub use model::{

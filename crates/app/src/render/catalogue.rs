@@ -1,18 +1,19 @@
 //! The model catalogue for people.
 
 use super::{row, table};
-use models::{Catalogue, CatalogueEntry, Licence, ModelDirectory};
+use models::{Catalogue, CatalogueEntry, Licence, ModelDirectory, ModelLanguages};
 use std::fmt::Write;
 
 /// The entries of the catalogue, and whether each is on this machine.
 pub fn catalogue(catalogue: &Catalogue, directory: &ModelDirectory) -> String {
-    let mut rows = table(&["model", "kind", "licence", "here", "MB", "dimensions", "tokens"], 4);
+    let mut rows = table(&["model", "kind", "licence", "languages", "here", "MB", "dimensions", "tokens"], 5);
     for entry in &catalogue.entries {
         let here = if directory.holds(entry) { "yes" } else { "no" };
         rows.add_row(row(&[
             &entry.name,
             &entry.kind.name(),
             &licence(entry),
+            &entry.languages.map(ModelLanguages::name).unwrap_or_default(),
             &here,
             &(entry.bytes() / 1_000_000),
             &number(entry.dimensions),
@@ -48,6 +49,14 @@ pub fn catalogue_entry(entry: &CatalogueEntry, directory: &ModelDirectory) -> St
     for (what, n) in [("dimensions", entry.dimensions), ("tokens", entry.max_tokens)] {
         if n > 0 {
             let _ = write!(text, "\n{what}: {n}");
+        }
+    }
+    if let Some(languages) = entry.languages {
+        let _ = write!(text, "\nlanguages: {}", languages.name());
+    }
+    for (what, prefix) in [("queries", &entry.query_prefix), ("documents", &entry.document_prefix)] {
+        if !prefix.is_empty() {
+            let _ = write!(text, "\nput before {what}: {prefix:?}");
         }
     }
     for file in entry.files_here() {

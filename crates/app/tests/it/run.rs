@@ -90,6 +90,6 @@ fn init_writes_a_file_that_the_planner_reads() {
     let workspace = Workspace::new();
     workspace.run(&["init", "documents", "--output", "new.toml"]).succeeds();
     // The written file names a model that is not pulled here, and nothing else is wrong.
-    workspace.run(&["plan", "-f", "new.toml"]).refused_with(&["models.minilm", "reverie models pull"]);
+    workspace.run(&["plan", "-f", "new.toml"]).refused_with(&["models.all-minilm-l6-v2", "reverie models pull"]);
     workspace.run(&["init", "documents", "--output", "new.toml"]).refused_with(&["is there already"]);
 }

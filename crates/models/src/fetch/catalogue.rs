@@ -63,6 +63,26 @@ impl ModelKind {
     }
 }
 
+/// The languages of the texts that a model was trained to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelLanguages {
+    /// English only.
+    English,
+    /// Many languages, English among them.
+    Many,
+}
+
+impl ModelLanguages {
+    /// The value as it is written in the catalogue and shown in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::English => "english",
+            Self::Many => "many",
+        }
+    }
+}
+
 /// One model or library.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -84,6 +104,15 @@ pub struct CatalogueEntry {
     /// cut. 0 for libraries.
     #[serde(default)]
     pub max_tokens: usize,
+    /// The languages that it reads; none for libraries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub languages: Option<ModelLanguages>,
+    /// Embedding: what the model expects before every query, such as `query: `.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub query_prefix: String,
+    /// Embedding: what the model expects before every document, such as `passage: `.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub document_prefix: String,
     /// Its files, also those of other platforms; see [`CatalogueEntry::files_here`].
     #[serde(rename = "file")]
     pub files: Vec<CatalogueFile>,
@@ -203,6 +232,7 @@ mod tests {
             assert!(names.insert(&entry.name), "{} is there twice", entry.name);
             assert!(entry.kind == ModelKind::Library || entry.max_tokens > 0, "{} has no token limit", entry.name);
             assert!(entry.kind != ModelKind::Embedding || entry.dimensions > 0, "{} has no dimensions", entry.name);
+            assert_eq!(entry.kind == ModelKind::Library, entry.languages.is_none(), "languages of {}", entry.name);
             for file in &entry.files {
                 assert!(is_sha256(&file.sha256), "{}/{}", entry.name, file.name);
                 assert!(!file.sources.is_empty(), "{}/{} has no source", entry.name, file.name);
@@ -231,6 +261,15 @@ mod tests {
         let qwen = Catalogue::embedded().find("qwen2.5-coder-0.5b-instruct").expect("the default chat model");
         assert!(matches!(qwen.licence, Licence::Unknown(_)));
         assert!(qwen.files[0].sha256.starts_with("1d9614638d18024d"));
+    }
+
+    #[test]
+    fn the_catalogue_has_an_embedder_for_many_languages_with_its_prefixes() {
+        let e5 = Catalogue::embedded().find("multilingual-e5-small").expect("an entry");
+        assert_eq!((e5.kind, e5.languages), (ModelKind::Embedding, Some(ModelLanguages::Many)));
+        assert_eq!((e5.query_prefix.as_str(), e5.document_prefix.as_str()), ("query: ", "passage: "));
+        let minilm = Catalogue::embedded().find("all-minilm-l6-v2").expect("the default embedder");
+        assert_eq!((minilm.languages, minilm.query_prefix.as_str()), (Some(ModelLanguages::English), ""));
     }
 
     fn is_sha256(text: &str) -> bool {

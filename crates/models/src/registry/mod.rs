@@ -4,8 +4,8 @@
 //! with the form in files (serde), the list `NAMES`, and the methods `name`, `version` and `build`.
 
 use crate::{
-    ChatModel, EmbeddingModel, EndpointAccess, Error, Identity, ModelKind, ModelPlace, ModelTokenizer, RerankModel,
-    local,
+    Catalogue, ChatModel, EmbeddingModel, EndpointAccess, Error, Identity, ModelKind, ModelLanguages, ModelPlace,
+    ModelTokenizer, RerankModel, local,
     provider::{ModelContext, ModelSettings, Registration, every_provider},
     remote,
 };
@@ -162,6 +162,17 @@ impl ModelConfig {
         of_any_kind!(self, config => config.prices())
     }
 
+    /// The languages that the model reads; none unless it is a model of the catalogue that runs in this process.
+    pub fn languages(&self) -> Option<ModelLanguages> {
+        let model = match self {
+            Self::Chat(ChatConfig::Local(config)) => &config.model,
+            Self::Embedding(EmbeddingConfig::Local(config)) => &config.model,
+            Self::Rerank(RerankConfig::Local(config)) => &config.model,
+            Self::Chat(_) | Self::Embedding(_) | Self::Rerank(_) => return None,
+        };
+        Catalogue::embedded().find(model)?.languages
+    }
+
     /// Whether the model runs in this process.
     pub fn is_here(&self) -> bool {
         self.place() == ModelPlace::Here
@@ -221,6 +232,20 @@ mod tests {
         assert_eq!(prices("embedding.openai = { price = 0 }"), Some((0.0, 0.0)), "zero, because it is written");
         assert_eq!(prices("rerank.openai = {}"), None);
         assert_eq!(prices("chat.local = { model = \"m\" }"), Some((0.0, 0.0)), "what runs here is free");
+    }
+
+    #[test]
+    fn the_languages_of_a_model_of_the_catalogue_are_known_and_of_no_other() {
+        let languages = |text: &str| toml::from_str::<ModelConfig>(text).expect("a model").languages();
+        let local = |model: &str| languages(&format!("embedding.local = {{ model = \"{model}\" }}"));
+        assert_eq!(local("all-minilm-l6-v2"), Some(ModelLanguages::English));
+        assert_eq!(local("multilingual-e5-small"), Some(ModelLanguages::Many));
+        assert_eq!(local("hf:intfloat/multilingual-e5-small"), None);
+        assert_eq!(
+            languages("embedding.openai = { model = \"all-minilm-l6-v2\" }"),
+            None,
+            "an endpoint may mean another"
+        );
     }
 
     /// The settings of all providers, with models that are here.

