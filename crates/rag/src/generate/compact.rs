@@ -8,7 +8,7 @@ use super::{Answer, Generator, OnText, refine, settings::AnswerModel};
 use crate::{Component, Context, Error, InputSize, ModelCalls, Passage};
 use async_trait::async_trait;
 
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 answer_settings! {
     /// Settings of `compact`.

@@ -37,7 +37,7 @@ use models::Message;
 use serde::Deserialize;
 use serde_json::json;
 
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 const NAME: &str = "generator reflection";
 
 const BEST: u8 = 2;
@@ -149,7 +149,7 @@ impl Generator for Reflection {
                 (best_grade, best) = (Some(grade), draft);
             }
         }
-        self.model.answer(&best, passages, dropped, tally)
+        self.model.answer(question, &best, (passages, dropped), tally)
     }
 }
 

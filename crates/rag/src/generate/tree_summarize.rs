@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use futures::future::try_join_all;
 use models::Message;
 
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 answer_settings! {
     /// Settings of `tree_summarize`.
@@ -56,7 +56,7 @@ impl Generator for TreeSummarize {
             drafts = self.join(&task, drafts, room, watch, &mut tally).await?;
         }
         let draft = drafts.pop().unwrap_or_default();
-        self.0.answer(&draft, passages, dropped, tally)
+        self.0.answer(question, &draft, (passages, dropped), tally)
     }
 }
 
