@@ -33,7 +33,7 @@ use crate::verdict::VerdictKind;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 /// Settings of citation recall.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
