@@ -1,5 +1,7 @@
 """Cases of the metrics that compare words."""
 
+import unicodedata
+
 import regex
 import Stemmer
 from reasons_ragas import CITATIONS, LETTERS, NO_REFERENCE, NORMAL_FORM, NOT_APPLICABLE, STEMMER
@@ -53,9 +55,15 @@ def rouge(words):
     return lambda reference, answer: scorer.score(reference, answer)["rougeL"].fmeasure
 
 
+def folded(text):
+    """The form of texts in which ours compares words, for the letters that are used here."""
+    return unicodedata.normalize("NFKC", text.lower()).replace("ß", "ss")
+
+
 def words_with(stem):
     def words(text):
-        found = regex.findall(r"[\p{Alphabetic}\p{N}]+", text.lower())
+        # Each character of a script without spaces is a word, and marks are part of words.
+        found = regex.findall(r"(?V1)\p{Han}|[[\p{Alphabetic}\p{N}\p{M}]--\p{Han}]+", folded(text))
         return [stem(word) if len(word) > 3 else word for word in found]
 
     return words
@@ -91,7 +99,7 @@ def rouge_l(draw):
 
 def normal_form(text):
     """As SQuAD's script does it, for the marks that are used here."""
-    text = regex.sub("—", " ", text.lower())
+    text = regex.sub("—", " ", folded(text))
     text = regex.sub(r"[!-/:-@\[-`{-~…”]", "", text)
     words = text.split()
     return [word for word in words if word not in ("a", "an", "the")]

@@ -42,6 +42,7 @@ mod kind;
 mod language;
 mod passages;
 mod personas;
+mod references;
 mod rejected;
 mod voice;
 
@@ -271,7 +272,9 @@ impl GeneratedQuestions {
             _ => 0,
         };
         let (reason, question) = match outcome {
-            Ok(question) if check::is_repeated(&question, &self.dataset.questions) => {
+            Ok(question)
+                if check::is_repeated(&question, &self.dataset.questions, language::rules_of(scenario.language)) =>
+            {
                 (RejectionReason::Duplicate, Some(question.question))
             }
             Ok(question) => return self.dataset.questions.push(question),
@@ -466,7 +469,7 @@ impl QuestionWriter<'_> {
         };
         let asked = Some(draft.question.clone());
         let texts: Vec<&str> = scenario.passages.iter().map(|chunk| chunk.text.as_str()).collect();
-        let checked = check::draft(&draft, &texts, scenario.kind)
+        let checked = check::draft(&draft, &texts, scenario.kind, language::rules_of(scenario.language))
             .and_then(|spans| language::check(&draft.question, scenario.language).map(|()| spans));
         let spans = match checked {
             Ok(spans) => spans,
@@ -515,7 +518,7 @@ impl QuestionWriter<'_> {
                 }
             }
         }
-        if self.options.closed_book && self.knows(draft).await? {
+        if self.options.closed_book && self.knows(draft, scenario.language).await? {
             return Ok(Some(RejectionReason::KnownWithout));
         }
         Ok(None)
@@ -542,12 +545,13 @@ impl QuestionWriter<'_> {
     }
 
     /// Whether the model gives the reference answer without any passage.
-    async fn knows(&self, draft: &QuestionDraft) -> Result<bool, Missing> {
+    async fn knows(&self, draft: &QuestionDraft, language: Option<whatlang::Lang>) -> Result<bool, Missing> {
         let question = prompt::fence("question", &draft.question);
-        let task = "Answer the question in as few words as you can. If you do not know the answer, write: unknown.";
+        let task = "Answer the question in as few words as you can, in the language of the question. If you do not know the answer, write: unknown.";
         let request = ChatRequest::new(vec![Message::user(format!("{question}\n\n{task}"))], 60);
         let response = self.chat.chat(&request).await?;
-        let (known, wanted) = (content_stems(&response.text), content_stems(&draft.answer));
+        let stems = |text: &str| content_stems(text, language::rules_of(language));
+        let (known, wanted) = (stems(&response.text), stems(&draft.answer));
         let common = wanted.intersection(&known).count() as f64;
         Ok(!wanted.is_empty() && common >= KNOWN * wanted.len() as f64)
     }

@@ -23,7 +23,7 @@ use crate::{
     metric::judge::{ItemVerdict, Judge, Transcript, VerdictForm},
     statistics::{Interval, Random, auc, balanced_accuracy, balanced_accuracy_interval, bootstrap},
     verdict::{Case, VerdictKind, quotes},
-    words::content_stems,
+    words::{content_stems, language_of},
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use models::Chat;
@@ -99,17 +99,13 @@ pub async fn qualify(chat: &Chat, cases: &[Case]) -> Result<Vec<Qualification>, 
 pub fn plant_cases(questions: &[Question], n: usize, seed: u64) -> Vec<Case> {
     let mut order: Vec<&Question> = questions.iter().filter(|question| !question.evidence.is_empty()).collect();
     Random::new(seed).shuffle(&mut order);
-    let stems: Vec<_> = order
+    let texts: Vec<String> = order
         .iter()
         .map(|question| {
-            content_stems(&format!(
-                "{} {} {}",
-                question.question,
-                question.reference.as_deref().unwrap_or(""),
-                quotes(question)
-            ))
+            format!("{} {} {}", question.question, question.reference.as_deref().unwrap_or(""), quotes(question))
         })
         .collect();
+    let stems: Vec<_> = texts.iter().map(|text| content_stems(text, language_of(&[text]))).collect();
     let mut cases = Vec::new();
     for kind in VerdictKind::ALL {
         let mut of_kind = Vec::new();

@@ -3,14 +3,19 @@
 //! Shared by the text metrics, the judged ones and the generation of
 //! questions.
 //!
-//! The normal form is that of SQuAD's evaluation script (P. Rajpurkar et al.,
-//! EMNLP 2016), in own code: lower case, no punctuation, no English articles,
-//! single spaces. Two differences: typographic punctuation is removed like ASCII
-//! punctuation, and dashes longer than a hyphen separate words.
+//! The normal form of answers is in `normal_form.rs`, stems and stop words are in
+//! `stems.rs`, and what both know of scripts in `script.rs`.
+
+mod normal_form;
+mod script;
+mod stems;
+
+pub(crate) use normal_form::{answer_words, equal_without_words, language_of};
+pub(crate) use script::{folded, is_mark, is_punctuation, is_unspaced};
+pub(crate) use stems::{content_stems, tokens};
 
 use rag::analysis::{Language, text_language};
 use regex::Regex;
-use rust_stemmers::{Algorithm, Stemmer};
 use std::{collections::HashSet, sync::LazyLock};
 
 /// A constant pattern, compiled when it is first used.
@@ -26,6 +31,10 @@ pub(crate) fn pattern(text: &str) -> Regex {
 /// gets more passages.
 const MOST_PASSAGES: u32 = 99;
 
+/// Brackets of citations; Chinese and Japanese texts also have the wide ones.
+const OPENING: [char; 3] = ['[', '【', '［'];
+const CLOSING: [char; 3] = [']', '】', '］'];
+
 /// Removes citations such as ` [1]` or `[1, 3]` from an answer. Only `citations`
 /// count, and not within backticks, so that `x[1]` in code survives.
 pub(crate) fn without_citations(text: &str, citations: &[u32]) -> String {
@@ -40,7 +49,7 @@ fn take_citations(text: &str, citations: &[u32]) -> (String, Vec<(usize, u32)>) 
     let mut in_code = false;
     let mut rest = text;
     while let Some(next) = rest.chars().next() {
-        if next == '['
+        if OPENING.contains(&next)
             && !in_code
             && let Some(length) = citation_length(rest, citations)
         {
@@ -90,15 +99,21 @@ fn each_once(numbers: impl IntoIterator<Item = u32>) -> Vec<u32> {
 }
 
 /// [`citations`] if the passages are unknown: numbers up to [`MOST_PASSAGES`] in
-/// brackets after a space, punctuation or another citation, as in `Paris [1].`;
+/// brackets after a space, punctuation, a character of a script without spaces or another
+/// citation, as in `Paris [1].` and `巴黎[1]。`;
 /// `a[1]`, `[1] Paris` and `[2024]` are no citations.
 pub(crate) fn unchecked_citations(text: &str) -> Vec<u32> {
     let possible: Vec<u32> = (1..=MOST_PASSAGES).collect();
     let (mut cited, mut before, mut in_code) = (Vec::new(), None, false);
     for (at, next) in text.char_indices() {
         in_code ^= next == '`';
-        let is_behind = before.is_some_and(|before: char| before.is_whitespace() || ".,;:!?)]\"'”’".contains(before));
-        if next == '['
+        let is_behind = before.is_some_and(|before: char| {
+            before.is_whitespace()
+                || ".,;:!?)]\"'”’".contains(before)
+                || is_unspaced(before)
+                || (!before.is_ascii() && is_punctuation(before))
+        });
+        if OPENING.contains(&next)
             && !in_code
             && is_behind
             && !text[..at].trim().is_empty()
@@ -113,13 +128,15 @@ pub(crate) fn unchecked_citations(text: &str) -> Vec<u32> {
 
 /// The length of the citation with which a text begins.
 fn citation_length(text: &str, citations: &[u32]) -> Option<usize> {
-    let length = text.find(']')? + 1;
+    let length = text.char_indices().find(|(_, c)| CLOSING.contains(c)).map(|(at, c)| at + c.len_utf8())?;
     numbers(&text[..length]).all(|number| number.is_some_and(|number| citations.contains(&number))).then_some(length)
 }
 
 /// The numbers of a citation; `None` for what is no number.
 fn numbers(citation: &str) -> impl Iterator<Item = Option<u32>> {
-    citation[1..citation.len() - 1].split([',', ';']).map(|number| number.trim().parse().ok())
+    let inside = citation.strip_prefix(OPENING).unwrap_or(citation);
+    let inside = inside.strip_suffix(CLOSING).unwrap_or(inside);
+    inside.split([',', ';', '，', '、', '；']).map(|number| folded(number.trim()).parse().ok())
 }
 
 /// `a, b or c`.
@@ -128,65 +145,6 @@ pub(crate) fn alternatives(words: &[String]) -> String {
         Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
         _ => words.concat(),
     }
-}
-
-/// The words of SQuAD's normal form.
-pub(crate) fn squad_words(text: &str) -> Vec<String> {
-    let mut plain = String::with_capacity(text.len());
-    for c in text.chars().flat_map(char::to_lowercase) {
-        match c {
-            '\u{2012}'..='\u{2015}' => plain.push(' '),
-            c if is_punctuation(c) => {}
-            c => plain.push(c),
-        }
-    }
-    plain.split_whitespace().filter(|word| !matches!(*word, "a" | "an" | "the")).map(str::to_owned).collect()
-}
-
-fn is_punctuation(c: char) -> bool {
-    c.is_ascii_punctuation()
-        || matches!(c, '\u{2010}'..='\u{2027}' | '\u{2030}'..='\u{205E}' | '\u{3001}'..='\u{3003}' | '«' | '»' | '¡' | '¿' | '·')
-}
-
-/// Compares two texts without words in the normal form, such as `+`, or `A` for
-/// vitamin A; otherwise all such texts would be equal. `None` if one has words.
-pub(crate) fn equal_without_words(left: &[String], right: &[String], texts: (&str, &str)) -> Option<bool> {
-    if !left.is_empty() || !right.is_empty() {
-        return None;
-    }
-    Some(texts.0.trim().to_lowercase() == texts.1.trim().to_lowercase())
-}
-
-/// Lower-case runs of letters and digits, stemmed if asked (English Snowball,
-/// words of more than three letters only).
-pub(crate) fn tokens(text: &str, stem: bool) -> Vec<String> {
-    let stemmer = Stemmer::create(Algorithm::English);
-    text.to_lowercase()
-        .split(|c: char| !c.is_alphanumeric())
-        .filter(|word| !word.is_empty())
-        .map(
-            |word| {
-                if stem && word.chars().nth(3).is_some() { stemmer.stem(word).into_owned() } else { word.to_owned() }
-            },
-        )
-        .collect()
-}
-
-/// Stop words, which are ignored when questions are compared or an answer is
-/// searched in a passage.
-const STOP_WORDS: &[&str] = &[
-    "a", "an", "and", "are", "as", "at", "be", "by", "can", "could", "did", "do", "does", "for", "from", "had", "has",
-    "have", "how", "if", "in", "into", "is", "it", "its", "must", "not", "of", "on", "or", "should", "so", "such",
-    "than", "that", "the", "their", "them", "then", "there", "these", "they", "this", "those", "to", "was", "were",
-    "what", "when", "where", "which", "who", "whom", "why", "will", "with", "would", "you", "your",
-];
-
-/// The stems of a text without stop words.
-pub(crate) fn content_stems(text: &str) -> HashSet<String> {
-    let lower = text.to_lowercase();
-    let kept: Vec<&str> =
-        lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !STOP_WORDS.contains(word)).collect();
-    tokens(&kept.join(" "), true).into_iter().collect()
 }
 
 /// Abbreviations; the full stop after them does not end a sentence.
@@ -285,29 +243,17 @@ mod tests {
     }
 
     #[test]
+    fn citations_in_texts_without_spaces_and_in_wide_brackets_are_read() {
+        assert_eq!(unchecked_citations("巴黎[1]是首都。【2】法国［３、４］"), [1, 2, 3, 4]);
+        assert_eq!(unchecked_citations("a[1] 【图】 x"), [0u32; 0]);
+        assert_eq!(without_citations("巴黎【1】是首都［2］。", &[1, 2]), "巴黎是首都。");
+        assert_eq!(without_citations("【1 [[1]", &[1]), "【1 [");
+    }
+
+    #[test]
     fn brackets_that_cite_nothing_stay() {
         assert_eq!(without_citations("Use `x[1]` or y[2] [sic] [", &[1]), "Use `x[1]` or y[2] [sic] [");
         assert_eq!(without_citations("[] [1", &[1]), "[] [1");
-    }
-
-    #[test]
-    fn the_normal_form_is_that_of_squad() {
-        assert_eq!(squad_words("The  Eiffel-Tower, an icon!"), ["eiffeltower", "icon"]);
-        assert_eq!(squad_words("“Don’t” — a test"), ["dont", "test"]);
-        assert!(squad_words("The a an …").is_empty());
-    }
-
-    #[test]
-    fn texts_without_words_are_compared_as_they_are() {
-        assert_eq!(equal_without_words(&[], &[], (" A", "a")), Some(true));
-        assert_eq!(equal_without_words(&[], &[], ("+", "-")), Some(false));
-        assert_eq!(equal_without_words(&["x".into()], &[], ("x", "-")), None);
-    }
-
-    #[test]
-    fn tokens_are_stemmed_beyond_three_letters() {
-        assert_eq!(tokens("Running dogs' IDs, v2.1", true), ["run", "dog", "ids", "v2", "1"]);
-        assert_eq!(tokens("Running", false), ["running"]);
     }
 
     #[test]
@@ -336,11 +282,5 @@ mod tests {
     fn a_text_without_stops_is_one_sentence_and_no_text_is_none() {
         assert_eq!(sentences("no stop here"), ["no stop here"]);
         assert!(sentences(" . \n\n ?").is_empty());
-    }
-
-    #[test]
-    fn content_stems_leave_small_words_out() {
-        let stems = content_stems("What is the size of the packages?");
-        assert_eq!(stems, HashSet::from(["size".to_owned(), "packag".to_owned()]));
     }
 }

@@ -14,6 +14,8 @@ mod corpus;
 pub mod fence;
 pub mod filter;
 pub mod index;
+#[cfg(test)]
+mod languages_tests;
 pub mod load;
 #[cfg(test)]
 mod pins_tests;
@@ -60,6 +62,7 @@ pub use corpus::{Corpus, Query};
 pub use filter::Filter;
 pub use load::{Document, Format};
 pub use pipeline::Pipeline;
+pub use prompt::language_of_short_text;
 pub(crate) use searcher::Searcher;
 pub use stage::{AxisValue, Data, PassageStage, PassageStep, PassagesWithRemarks};
 pub use table::ChunkTable;

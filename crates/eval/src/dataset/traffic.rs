@@ -312,7 +312,7 @@ mod tests {
                 .iter()
                 .map(|question| {
                     let question = question.question.clone();
-                    Features::of(&CountedQuestion::new(question, Vec::new()))
+                    Features::of(&CountedQuestion::new(question, Vec::new()), whatlang::Lang::Eng)
                 })
                 .collect();
             for (i, one) in kept.iter().enumerate() {

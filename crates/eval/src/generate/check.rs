@@ -1,12 +1,13 @@
 //! The fixed rules for what is a golden question.
 
-use super::{QuestionDraft, RejectionReason};
+use super::{QuestionDraft, RejectionReason, references::refers_to_passage};
 use crate::Question;
 use crate::dataset::{QuestionKind, anchor};
-use crate::words::{Pattern, content_stems, pattern, sentences};
+use crate::words::{Pattern, content_stems, is_unspaced, pattern, sentences};
 use rag::Span;
 use std::collections::HashSet;
 use std::sync::LazyLock;
+use whatlang::Lang;
 
 /// Longer texts retell the passage.
 const LONGEST_QUESTION: usize = 300;
@@ -17,19 +18,8 @@ const LONGEST_QUOTE: usize = 600;
 /// The share of common words from which on two questions are the same.
 const SAME: f64 = 0.8;
 
-/// Words that refer to the passage, which the reader does not see.
-static SPEAKS_OF_PASSAGE: Pattern = LazyLock::new(|| {
-    pattern(
-        r"(?ix)
-        \b(this|above|following|given|provided|preceding|previous)\s+
-          (passage|text|excerpt|section|paragraph|document|chapter|context|article|table|figure|page|example|sentence|author|information)s?\b
-        | \bthe\s+(passage|text|excerpt|paragraph|context|author|sentence|writer|article)s?\b
-        | \b(mentioned|described|discussed|listed|shown)\s+(above|below|here)\b",
-    )
-});
-
 /// A short question with a pronoun as its subject, which does not say what it is
-/// about. `Why is it necessary to …` names its subject later.
+/// about, in English. `Why is it necessary to …` names its subject later.
 static NO_SUBJECT: Pattern = LazyLock::new(|| {
     pattern(
         r"(?ix)^\W*(what|why|how|when|where|who|which)\s+(is|are|was|were|does|do|did|can|could|should|must|will|has|have)\s+
@@ -37,80 +27,92 @@ static NO_SUBJECT: Pattern = LazyLock::new(|| {
     )
 });
 
-/// A demonstrative instead of a name.
+/// A demonstrative instead of a name, in English.
 static POINTS: Pattern = LazyLock::new(|| pattern(r"(?i)\b(these|those|this)\s+\w+"));
 
 /// A question with fewer stems names nothing.
 const FEWEST_STEMS: usize = 2;
 
 /// Checks the draft for these passages. Returns the span of the evidence in each
-/// passage; nothing for an unanswerable question.
+/// passage; nothing for an unanswerable question. Words are compared in this language.
 pub(super) fn draft(
     draft: &QuestionDraft,
     passages: &[&str],
     kind: QuestionKind,
+    language: Lang,
 ) -> Result<Vec<Span>, RejectionReason> {
     if draft.question.chars().count() > LONGEST_QUESTION {
         return Err(RejectionReason::Unreadable("the question is too long".into()));
     }
-    if SPEAKS_OF_PASSAGE.is_match(&draft.question) {
+    if refers_to_passage(&draft.question) {
         return Err(RejectionReason::SpeaksOfPassage);
     }
-    let asked = content_stems(&draft.question);
+    let asked = content_stems(&draft.question, language);
     // Scripts without spaces have no words that could be counted.
-    let countable = draft.question.is_ascii();
+    let countable = !draft.question.chars().any(is_unspaced);
     let is_vague = NO_SUBJECT.is_match(&draft.question) || POINTS.is_match(&draft.question);
     if (countable && asked.len() < FEWEST_STEMS) || is_vague {
         return Err(RejectionReason::NotSelfContained);
     }
     let recipe = kind.recipe();
     if !kind.is_answerable() {
-        (recipe.rule)(draft, passages)?;
+        (recipe.rule)(draft, passages, language)?;
         return Ok(Vec::new());
     }
-    let answer = content_stems(&draft.answer);
+    let answer = content_stems(&draft.answer, language);
     if !answer.is_empty() && answer.is_subset(&asked) {
         return Err(RejectionReason::AnswerInQuestion);
     }
     let all = passages.join("\n");
-    if !holds(&all, &answer, recipe.answer_share) {
+    let answer = AnswerStems { stems: answer, share: recipe.answer_share, language };
+    if !answer.is_in(&all) {
         return Err(RejectionReason::AnswerNotInPassage);
     }
-    (recipe.rule)(draft, passages)?;
+    (recipe.rule)(draft, passages, language)?;
     let spans: Option<Vec<Span>> = match passages {
-        [one] => evidence(draft, one, &answer, recipe.answer_share).map(|span| vec![span]),
+        [one] => evidence(draft, one, &answer).map(|span| vec![span]),
         several => several.iter().map(|passage| part_of_evidence(draft, passage, &answer)).collect(),
     };
     spans.ok_or(RejectionReason::NoEvidence)
 }
 
-/// Whether a text holds `share` of an answer's words. An answer of stop words alone
-/// cannot be searched and counts as held.
-fn holds(text: &str, answer: &HashSet<String>, share: f64) -> bool {
-    let held = answer.intersection(&content_stems(text)).count();
-    held as f64 >= share * answer.len() as f64
+/// What a text must hold to give an answer.
+struct AnswerStems {
+    stems: HashSet<String>,
+    /// The share of the stems that must be there.
+    share: f64,
+    language: Lang,
+}
+
+impl AnswerStems {
+    /// Whether a text holds the share of the stems. An answer of stop words alone cannot be
+    /// searched and counts as held.
+    fn is_in(&self, text: &str) -> bool {
+        let held = self.stems.intersection(&content_stems(text, self.language)).count();
+        held as f64 >= self.share * self.stems.len() as f64
+    }
 }
 
 /// The quote, if it is in the passage and holds the answer; else the sentence with
 /// the answer that shares most words with the question.
-fn evidence(draft: &QuestionDraft, passage: &str, answer: &HashSet<String>, share: f64) -> Option<Span> {
+fn evidence(draft: &QuestionDraft, passage: &str, answer: &AnswerStems) -> Option<Span> {
     let quote = draft.quotes.first().map_or("", String::as_str);
     let quoted = anchor(passage, quote, None).filter(|span| {
         let quote = &passage[span.start..span.end];
-        (SHORTEST_QUOTE..=LONGEST_QUOTE).contains(&quote.len()) && holds(quote, answer, share)
+        (SHORTEST_QUOTE..=LONGEST_QUOTE).contains(&quote.len()) && answer.is_in(quote)
     });
     if quoted.is_some() {
         return quoted;
     }
-    let asked = content_stems(&draft.question);
+    let asked = content_stems(&draft.question, answer.language);
     let candidates = sentences(passage).into_iter();
-    let with_answer = candidates.filter(|sentence| sentence.len() >= SHORTEST_QUOTE && holds(sentence, answer, share));
-    most_in_common(with_answer, &asked).and_then(|sentence| anchor(passage, sentence, None))
+    let with_answer = candidates.filter(|sentence| sentence.len() >= SHORTEST_QUOTE && answer.is_in(sentence));
+    most_in_common(with_answer, &asked, answer.language).and_then(|sentence| anchor(passage, sentence, None))
 }
 
 /// The evidence in one of several passages: any quote that is in it; else the
 /// sentence that shares most words with question and answer.
-fn part_of_evidence(draft: &QuestionDraft, passage: &str, answer: &HashSet<String>) -> Option<Span> {
+fn part_of_evidence(draft: &QuestionDraft, passage: &str, answer: &AnswerStems) -> Option<Span> {
     let quoted = draft.quotes.iter().find_map(|quote| {
         let span = anchor(passage, quote, None)?;
         (SHORTEST_QUOTE..=LONGEST_QUOTE).contains(&span.len()).then_some(span)
@@ -118,16 +120,21 @@ fn part_of_evidence(draft: &QuestionDraft, passage: &str, answer: &HashSet<Strin
     if quoted.is_some() {
         return quoted;
     }
-    let wanted: HashSet<String> = content_stems(&draft.question).union(answer).cloned().collect();
+    let wanted: HashSet<String> =
+        content_stems(&draft.question, answer.language).union(&answer.stems).cloned().collect();
     let long = sentences(passage).into_iter().filter(|sentence| sentence.len() >= SHORTEST_QUOTE);
-    most_in_common(long, &wanted).and_then(|sentence| anchor(passage, sentence, None))
+    most_in_common(long, &wanted, answer.language).and_then(|sentence| anchor(passage, sentence, None))
 }
 
 /// The first of the sentences that share most words with `wanted`.
-fn most_in_common<'a>(sentences: impl Iterator<Item = &'a str>, wanted: &HashSet<String>) -> Option<&'a str> {
+fn most_in_common<'a>(
+    sentences: impl Iterator<Item = &'a str>,
+    wanted: &HashSet<String>,
+    language: Lang,
+) -> Option<&'a str> {
     let mut best: Option<(usize, &str)> = None;
     for sentence in sentences {
-        let common = content_stems(sentence).intersection(wanted).count();
+        let common = content_stems(sentence, language).intersection(wanted).count();
         if best.is_none_or(|(most, _)| common > most) {
             best = Some((common, sentence));
         }
@@ -137,9 +144,10 @@ fn most_in_common<'a>(sentences: impl Iterator<Item = &'a str>, wanted: &HashSet
 
 /// The rule of kinds with two passages: question and answer together use words of
 /// each passage that the other does not have.
-pub(super) fn needs_both(draft: &QuestionDraft, passages: &[&str]) -> Result<(), RejectionReason> {
-    let used: HashSet<String> = content_stems(&draft.question).union(&content_stems(&draft.answer)).cloned().collect();
-    let stems: Vec<HashSet<String>> = passages.iter().map(|passage| content_stems(passage)).collect();
+pub(super) fn needs_both(draft: &QuestionDraft, passages: &[&str], language: Lang) -> Result<(), RejectionReason> {
+    let of = |text: &str| content_stems(text, language);
+    let used: HashSet<String> = of(&draft.question).union(&of(&draft.answer)).cloned().collect();
+    let stems: Vec<HashSet<String>> = passages.iter().map(|passage| of(passage)).collect();
     for (i, own) in stems.iter().enumerate() {
         let elsewhere = |stem: &String| stems.iter().enumerate().any(|(j, other)| j != i && other.contains(stem));
         if !used.iter().any(|stem| own.contains(stem) && !elsewhere(stem)) {
@@ -150,10 +158,10 @@ pub(super) fn needs_both(draft: &QuestionDraft, passages: &[&str]) -> Result<(),
 }
 
 /// Whether one of the questions asks nearly the same.
-pub(super) fn is_repeated(question: &Question, known: &[Question]) -> bool {
-    let stems = content_stems(&question.question);
+pub(super) fn is_repeated(question: &Question, known: &[Question], language: Lang) -> bool {
+    let stems = content_stems(&question.question, language);
     known.iter().any(|known| {
-        let others = content_stems(&known.question);
+        let others = content_stems(&known.question, language);
         let common = stems.intersection(&others).count() as f64;
         let all = stems.union(&others).count() as f64;
         known.id == question.id || (all > 0.0 && common / all >= SAME)
@@ -167,7 +175,8 @@ mod tests {
 
     fn check(question: &str, answer: &str, quote: &str) -> Result<&'static str, RejectionReason> {
         let draft_of = QuestionDraft { question: question.into(), answer: answer.into(), quotes: vec![quote.into()] };
-        draft(&draft_of, &[PROSE], QuestionKind::SingleHopSpecific).map(|spans| &PROSE[spans[0].start..spans[0].end])
+        draft(&draft_of, &[PROSE], QuestionKind::SingleHopSpecific, Lang::Eng)
+            .map(|spans| &PROSE[spans[0].start..spans[0].end])
     }
 
     const SENTENCE: &str = "It was first released in 1998 by a small team of volunteers.";
@@ -230,6 +239,7 @@ mod tests {
             &QuestionDraft { question: question.into(), answer: answer.into(), quotes },
             &passages,
             QuestionKind::MultiHop,
+            Lang::Eng,
         );
         let quoted = |spans: Vec<Span>| {
             spans.into_iter().zip(passages).map(|(span, text)| text[span.start..span.end].to_owned())
@@ -257,7 +267,31 @@ mod tests {
     fn questions_of_the_same_words_are_repeated() {
         let question = |text: &str| Question { id: text.into(), question: text.into(), ..Question::default() };
         let known = [question("When was APT first released?")];
-        assert!(is_repeated(&question("when APT was released first"), &known));
-        assert!(!is_repeated(&question("Who first released APT to the public?"), &known));
+        assert!(is_repeated(&question("when APT was released first"), &known, Lang::Eng));
+        assert!(!is_repeated(&question("Who first released APT to the public?"), &known, Lang::Eng));
+    }
+
+    #[test]
+    fn questions_in_other_languages_are_checked_by_their_own_words() {
+        let check = |question: &str, answer: &str, passage: &'static str, language| {
+            let quotes = vec![String::new()];
+            let draft_of = QuestionDraft { question: question.into(), answer: answer.into(), quotes };
+            draft(&draft_of, &[passage], QuestionKind::SingleHopSpecific, language)
+                .map(|spans| &passage[spans[0].start..spans[0].end])
+        };
+        let chinese = "软件包管理器读取镜像列表。它于一九九八年由志愿者首次发布。";
+        assert_eq!(
+            check("软件包管理器何时首次发布？", "一九九八年", chinese, Lang::Cmn),
+            Ok("它于一九九八年由志愿者首次发布。")
+        );
+        let wrong = check("软件包管理器由谁编写？", "阿达·洛芙莱斯", chinese, Lang::Cmn);
+        assert_eq!(wrong, Err(RejectionReason::AnswerNotInPassage));
+        let given = check("它于一九九八年发布吗？", "一九九八年", chinese, Lang::Cmn);
+        assert_eq!(given, Err(RejectionReason::AnswerInQuestion));
+        let german = "Die Verwaltung liest ihre Liste. Freiwillige veröffentlichten sie erstmals im Herbst 1998.";
+        let released =
+            check("Wer hat die Paketverwaltung erstmals veröffentlicht?", "die Freiwilligen", german, Lang::Deu);
+        assert_eq!(released, Ok("Freiwillige veröffentlichten sie erstmals im Herbst 1998."));
+        assert_eq!(check("Wie ist das?", "1998", german, Lang::Deu), Err(RejectionReason::NotSelfContained));
     }
 }

@@ -5,7 +5,8 @@
 //!
 //! - **Entities** are names and terms: words with a capital inside a sentence,
 //!   runs of them, and words with marks, digits or capitals inside (`apt-get`,
-//!   `/etc/fstab`, `IPv6`). Entities in many passages are ignored, because they connect nothing
+//!   `/etc/fstab`, `IPv6`). In scripts without spaces they are titles and names
+//!   between quotation marks, runs of Katakana, and Latin terms. Entities in many passages are ignored, because they connect nothing
 //!   worth asking about.
 //! - **Similarity** is that of BM25, as a share of the score that the passage
 //!   has for itself.
@@ -14,9 +15,10 @@
 //! out: Ragas 0.4 builds its test sets from such a graph, with a model.
 
 use crate::statistics::Random;
-use crate::words::{content_stems, sentences};
+use crate::words::{Pattern, content_stems, is_unspaced, language_of, pattern, sentences};
 use rag::{Chunk, analysis::TextAnalysis, index::Bm25Index};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::LazyLock;
 
 /// Entities in more passages than this share (or 3) are ignored.
 const COMMON: f64 = 0.02;
@@ -137,14 +139,19 @@ impl<'a> PassageGraph<'a> {
 /// The names and terms of a text, each once, in alphabetical order.
 fn entities(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
+    let language = language_of(&[text]);
     let mut keep = |run: &mut Vec<&str>| {
         let name = run.join(" ");
-        if name.chars().count() >= SHORTEST_ENTITY && !content_stems(&name).is_empty() {
+        if name.chars().count() >= SHORTEST_ENTITY && !content_stems(&name, language).is_empty() {
             found.insert(name);
         }
         run.clear();
     };
     for sentence in sentences(text) {
+        if sentence.chars().any(is_unspaced) {
+            names_without_spaces(sentence).for_each(|name| keep(&mut vec![name]));
+            continue;
+        }
         let mut run: Vec<&str> = Vec::new();
         for (i, raw) in sentence.split_whitespace().enumerate() {
             let opens = raw.trim_start_matches(['(', '[', '"', '“', '‘', '\'', '`', '«']);
@@ -168,6 +175,25 @@ fn entities(text: &str) -> BTreeSet<String> {
     found
 }
 
+/// What stands between quotation marks, a run of Katakana, or a Latin word.
+static NAME_WITHOUT_SPACES: Pattern = LazyLock::new(|| {
+    pattern(
+        r"[《〈「『“]([^《〈「『“》〉」』”]{2,20})[》〉」』”]|([\p{Katakana}ー・]{3,})|([A-Za-z0-9/][A-Za-z0-9/_.+-]+)",
+    )
+});
+
+/// The names and terms of a sentence in a script without spaces.
+fn names_without_spaces(sentence: &str) -> impl Iterator<Item = &str> {
+    NAME_WITHOUT_SPACES.captures_iter(sentence).filter_map(|found| {
+        match (found.get(1).or(found.get(2)), found.get(3)) {
+            (Some(name), _) => Some(name.as_str()),
+            (None, latin) => latin
+                .map(|word| word.as_str().trim_end_matches(|c: char| !c.is_alphanumeric()))
+                .filter(|word| is_term(word) || word.starts_with(char::is_uppercase)),
+        }
+    })
+}
+
 /// Whether a word is a term: it has marks, digits or capitals inside.
 fn is_term(word: &str) -> bool {
     let letters = word.chars().filter(|c| c.is_alphabetic()).count();
@@ -188,6 +214,16 @@ mod tests {
             entities("The file /etc/fstab is read by Jan Tesch, who likes apt-get. Every mount is listed (see IPv6).");
         let names: Vec<&str> = found.iter().map(String::as_str).collect();
         assert_eq!(names, ["/etc/fstab", "IPv6", "Jan Tesch", "apt-get"]);
+    }
+
+    #[test]
+    fn names_in_scripts_without_spaces_are_found() {
+        let names = |text: &str| entities(text).into_iter().collect::<Vec<_>>();
+        assert_eq!(
+            names("请用apt-get命令安装Debian。参见《系统管理手册》，不要用su。"),
+            ["Debian", "apt-get", "系统管理手册"]
+        );
+        assert_eq!(names("この「設定ファイル」はパッケージを使います。"), ["パッケージ", "設定ファイル"]);
     }
 
     fn passages() -> Vec<Chunk> {

@@ -11,6 +11,11 @@ pub(super) fn of(text: &str) -> Option<Lang> {
     detect(text).filter(|info| info.is_reliable()).map(|info| info.lang())
 }
 
+/// The language whose stems and stop words are used; English where it is not certain.
+pub(super) fn rules_of(language: Option<Lang>) -> Lang {
+    language.unwrap_or(Lang::Eng)
+}
+
 /// Refuses a question in another language than its passage.
 pub(super) fn check(question: &str, passage: Option<Lang>) -> Result<(), RejectionReason> {
     match (passage, of(question)) {

@@ -6,9 +6,24 @@ use crate::words;
 use rag::{Chunk, analysis::ends_sentence};
 use std::collections::{BTreeMap, HashSet};
 
-/// Headings of sections without content, between commas.
+/// Headings of sections without content, between commas, in the large languages.
 const EMPTY_HEADINGS: &str = "contents,table of contents,index,list of figures,list of tables,copyright,\
-                              copyright notice,bibliography,references,acknowledgements,acknowledgments";
+    copyright notice,bibliography,references,acknowledgements,acknowledgments,\
+    inhalt,inhaltsverzeichnis,stichwortverzeichnis,sachregister,abbildungsverzeichnis,tabellenverzeichnis,\
+    literaturverzeichnis,literatur,danksagung,impressum,\
+    table des matières,sommaire,bibliographie,références,remerciements,droits d'auteur,\
+    índice,contenido,tabla de contenido,tabla de contenidos,bibliografía,referencias,agradecimientos,\
+    sumário,conteúdo,bibliografia,referências,agradecimentos,indice,sommario,indice analitico,riferimenti,\
+    ringraziamenti,inhoud,inhoudsopgave,register,literatuur,dankwoord,spis treści,indeks,podziękowania,\
+    içindekiler,dizin,kaynakça,teşekkür,содержание,оглавление,предметный указатель,литература,\
+    список литературы,благодарности,المحتويات,فهرس,الفهرس,المراجع,شكر وتقدير,विषय सूची,अनुक्रमणिका,संदर्भ,\
+    目录,目錄,索引,参考文献,參考文獻,版权,版权声明,致谢,目次,もくじ,著作権,謝辞,차례,목차,색인,찾아보기,참고 문헌,참고문헌,저작권";
+
+/// What may stand behind the end of a sentence, and what ends a line of prose.
+const CLOSING: [char; 7] = [')', '"', '”', ':', '」', '』', '）'];
+/// The fewest words of a sentence, and the fewest characters where there are no spaces.
+const FEWEST_WORDS: usize = 5;
+const FEWEST_CHARACTERS: usize = 10;
 
 /// The suitable passages, in the order of trying, and the rejected ones. Documents
 /// alternate, so that a long book does not dominate; within a document the order is
@@ -69,17 +84,20 @@ fn is_contents(text: &str) -> bool {
 /// Whether a text is mostly letters, has at least two sentences, and is not
 /// repetitive.
 fn is_prose(text: &str) -> bool {
-    let n_letters = text.chars().filter(|c| c.is_alphabetic()).count();
+    let n_letters = text.chars().filter(|c| c.is_alphabetic() || words::is_mark(*c)).count();
     let n_visible = text.chars().filter(|c| !c.is_whitespace()).count();
     let is_sentence = |sentence: &&str| {
-        // Chinese, Japanese and Thai sentences are one word by their spaces.
-        let is_long = sentence.split_whitespace().count() >= 5
-            || sentence.chars().filter(|c| *c >= '\u{e00}' && c.is_alphabetic()).nth(9).is_some();
-        is_long && sentence.ends_with(|c| ends_sentence(c) || matches!(c, ')' | '"' | '”' | ':' | '」' | '）'))
+        let is_long = sentence.split_whitespace().count() >= FEWEST_WORDS
+            || sentence.chars().filter(|c| words::is_unspaced(*c)).count() >= FEWEST_CHARACTERS;
+        is_long && sentence.ends_with(|c| ends_sentence(c) || CLOSING.contains(&c))
     };
     let n_sentences = words::sentences(text).iter().filter(|sentence| is_sentence(sentence)).count();
-    let tokens = words::tokens(text, false);
-    let n_distinct = tokens.iter().collect::<HashSet<_>>().len();
+    let tokens = words::tokens(text, None);
+    // A single character is repeated in any text, a pair of neighbours seldom.
+    let n_distinct = match text.chars().any(words::is_unspaced) {
+        true => tokens.windows(2).collect::<HashSet<_>>().len() + 1,
+        false => tokens.iter().collect::<HashSet<_>>().len(),
+    };
     n_letters * 10 >= n_visible * 7 && n_sentences >= 2 && n_distinct * 10 >= tokens.len() * 3
 }
 
@@ -95,6 +113,19 @@ mod tests {
     #[test]
     fn prose_is_fit() {
         assert_eq!(reason(PROSE), None);
+    }
+
+    #[test]
+    fn prose_without_spaces_is_fit_and_repeated_prose_is_not() {
+        let chinese = "软件包管理器从镜像服务器读取软件包列表，并自动解决它们之间的依赖关系。管理员可以用一条命令安装、\
+                       升级或者删除任何软件。每个发行版本都经过长时间的测试，因此服务器可以多年稳定运行而不必重新安装。\
+                       如果某个软件存在安全漏洞，维护者会在几天之内发布修正后的版本，用户只需要更新本地列表就能得到它。\
+                       志愿者们通过邮件列表讨论问题，任何人都可以提交错误报告。";
+        assert_eq!(find_fault(&chunk("a.txt", 0, chinese), 100), None);
+        let repeated = "这里又是同样的几个词语。".repeat(20);
+        assert_eq!(find_fault(&chunk("a.txt", 0, &repeated), 100), Some(RejectionReason::NotProse));
+        let contents = Chunk { heading: Some("Handbuch > Inhaltsverzeichnis".into()), ..chunk("a.txt", 0, PROSE) };
+        assert_eq!(find_fault(&contents, 200), Some(RejectionReason::Contents));
     }
 
     #[test]

@@ -10,9 +10,11 @@
 //! right is for other metrics. An answerable question must be answered even if
 //! retrieval missed its evidence: else a bad retriever would excuse everything.
 //!
-//! An answer is first looked at by a fixed rule (English): it abstains if every
-//! sentence says plainly that the answer is not known, and answers if it has
-//! no words of that kind. Only what is between goes to the judge, as one
+//! An answer is first looked at by a fixed rule, which knows how English, German,
+//! French, Spanish, Portuguese, Italian, Dutch, Polish, Turkish, Russian, Arabic, Hindi,
+//! Chinese, Japanese and Korean decline: it abstains if every sentence says plainly
+//! that the answer is not known, and answers if it has no words of that kind. An
+//! answer in another language counts as answered. Only what is between goes to the judge, as one
 //! Yes/No question. With `judge = false` such an answer counts as answered, so
 //! that the metric needs no judge and may choose a winner. An empty answer
 //! counts as 0: nobody is told anything.
@@ -35,7 +37,7 @@ use crate::verdict::Inquiry;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 /// Settings of abstention.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -140,6 +142,14 @@ mod tests {
             assert_eq!(scored.score, Score::Value(wanted), "{text} {answerable}");
             assert_eq!(scored.detail["by"], "words");
             assert!(seen.lock().unwrap().is_empty(), "plain words ask nobody");
+        }
+    }
+
+    #[test]
+    fn the_sentence_for_no_answer_is_known_in_every_language() {
+        for text in rag::generate::no_answers() {
+            let scored = abstention(&Config::default(), FakeJudge::new(), false, text);
+            assert_eq!((&scored.score, &scored.detail["by"]), (&Score::Value(1.0), &json!("words")), "{text}");
         }
     }
 

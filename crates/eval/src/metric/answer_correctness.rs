@@ -38,7 +38,7 @@ use models::Embedder;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 
 /// Settings of answer correctness.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]

@@ -36,7 +36,7 @@ use models::{Embedder, InputKind};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 /// Settings of answer relevancy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -152,7 +152,9 @@ impl AnswerRelevancy {
     ) -> Result<(String, Option<bool>), Missing> {
         let fenced = prompt::fence("answer", answer);
         let mut properties = json!({ "question": { "type": "string" } });
-        let mut ask = format!("{fenced}\n\nWrite the one question to which this text is the answer.");
+        let mut ask = format!(
+            "{fenced}\n\nWrite the one question to which this text is the answer, in the language of the text."
+        );
         if with_flag {
             properties["noncommittal"] = json!({ "type": "boolean" });
             ask.push_str(

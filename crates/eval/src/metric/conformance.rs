@@ -236,6 +236,37 @@ fn a_panel_gives_every_judged_metric_its_majority() {
     }
 }
 
+/// Whether a JSON Schema allows a text of any words, apart from the reason of a verdict.
+fn holds_free_text(schema: &serde_json::Value) -> bool {
+    let Some(fields) = schema.as_object() else { return false };
+    let is_text = fields.get("type").is_some_and(|kind| kind == "string") && !fields.contains_key("enum");
+    is_text || fields.iter().any(|(name, value)| name != "reason" && holds_free_text(value))
+}
+
+#[test]
+fn every_text_that_a_judge_writes_is_asked_for_in_the_language_of_what_it_reads() {
+    let question = full_question();
+    let passages = [passage("a.txt", 0, 40)];
+    let answer = answer(DOUBTFUL);
+    let mut asked = HashSet::new();
+    for config in MetricConfig::examples().iter().filter(|config| config.needs_judge()) {
+        for fake in [FakeJudge::new(), FakeJudge::new().without_probabilities()] {
+            let seen = fake.seen();
+            let metric = config.build(&judged_by(fake).context()).unwrap();
+            score(&*metric, &sample(&question, &passages, Some(&answer)));
+            for request in seen.lock().unwrap().iter() {
+                let prompt = &request.messages.last().unwrap().content;
+                let writes = request.schema.as_ref().is_some_and(holds_free_text);
+                assert!(!writes || prompt.contains("in the language of the text"), "{}: {prompt}", config.name());
+                if writes {
+                    asked.insert(config.name());
+                }
+            }
+        }
+    }
+    assert!(asked.contains("faithfulness") && asked.contains("answer_relevancy") && asked.len() >= 6, "{asked:?}");
+}
+
 #[test]
 fn the_estimate_counts_the_calls_that_a_metric_makes() {
     // Four statements, claims or sentences for every text, and four passages.

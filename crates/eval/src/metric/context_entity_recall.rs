@@ -38,7 +38,7 @@ use crate::{Missing, prompt, words};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 /// When an entity counts as found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -107,9 +107,10 @@ impl JudgedMetric for Judged<Config> {
         if entities.is_empty() {
             return Err(Missing::NotApplicable("the judge found no entity in the reference".into()));
         }
-        let passages: Vec<Vec<String>> = sample.texts().map(words::squad_words).collect();
+        let language = words::language_of(&[&sample.question.question, reference]);
+        let passages: Vec<Vec<String>> = sample.texts().map(|text| words::answer_words(text, language)).collect();
         let stands = |entity: &String| {
-            let entity = words::squad_words(entity);
+            let entity = words::answer_words(entity, language);
             !entity.is_empty() && passages.iter().any(|words| words.windows(entity.len()).any(|run| run == entity))
         };
         let (found, others): (Vec<String>, Vec<String>) = entities.into_iter().partition(stands);

@@ -46,7 +46,7 @@ use crate::verdict::{Inquiry, VerdictKind};
 use crate::{Missing, prompt};
 use serde::{Deserialize, Serialize};
 
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 /// Which share is the score.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]

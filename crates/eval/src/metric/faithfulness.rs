@@ -34,7 +34,7 @@ use crate::Missing;
 use crate::verdict::{VerdictKind, supported};
 use serde::{Deserialize, Serialize};
 
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 /// Settings of faithfulness.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]

@@ -45,7 +45,7 @@ use crate::{Missing, prompt};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 /// Which errors are counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]

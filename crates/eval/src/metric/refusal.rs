@@ -1,7 +1,9 @@
 //! Whether an answer declines to answer, told by its words.
 //!
 //! Shared by the metrics to which a refusal is something else than a wrong
-//! answer. A fixed rule, for English. Each sentence either declines plainly
+//! answer. A fixed rule, for English and the languages in `refusal/phrases.rs`.
+//! The phrases of all languages are looked for, because short refusals are too short
+//! to recognise their language. Each sentence either declines plainly
 //! (`I don't know`, `The sources do not say …`, `N/A`), or has words that are
 //! often said with it (`no information`, `unable to`), or neither.
 //!
@@ -11,7 +13,10 @@
 //! - Anything between is unclear, and for a judge: `The sources do not name
 //!   the year. The mill is older than the church.`
 
+mod phrases;
+
 use crate::words::{self, Pattern, pattern};
+use phrases::{PHRASES, without_hamza};
 use std::sync::LazyLock;
 
 /// What the words of an answer say.
@@ -68,15 +73,37 @@ static GOES_ON: Pattern =
 pub(super) fn wording(answer: &str) -> Wording {
     let plain = answer.replace(['’', '‘'], "'");
     let sentences = words::sentences(&plain);
-    let plainly = |sentence: &&str| DECLINES.is_match(sentence) && !GOES_ON.is_match(sentence);
-    let perhaps = |sentence: &&str| DECLINES.is_match(sentence) || HINTS.is_match(sentence);
-    if !sentences.iter().any(perhaps) {
+    let of_sentences: Vec<Wording> = sentences.iter().map(|sentence| of_sentence(sentence)).collect();
+    if of_sentences.iter().all(|wording| *wording == Wording::Answers) {
         Wording::Answers
-    } else if sentences.iter().all(plainly) {
+    } else if of_sentences.iter().all(|wording| *wording == Wording::Abstains) {
         Wording::Abstains
     } else {
         Wording::Unclear
     }
+}
+
+/// What one sentence says, in whatever language.
+fn of_sentence(sentence: &str) -> Wording {
+    let english = match (DECLINES.is_match(sentence), GOES_ON.is_match(sentence)) {
+        (true, false) => return Wording::Abstains,
+        (true, true) => Wording::Unclear,
+        (false, _) if HINTS.is_match(sentence) => Wording::Unclear,
+        (false, _) => Wording::Answers,
+    };
+    let folded = without_hamza(&words::folded(sentence));
+    let mut wording = english;
+    for phrases in PHRASES.iter().filter(|phrases| phrases.may_match(&folded)) {
+        if phrases.declines.is_match(&folded) {
+            if !phrases.goes_on.is_match(&phrases.apology.replace(&folded, "")) {
+                return Wording::Abstains;
+            }
+            wording = Wording::Unclear;
+        } else if phrases.hints.is_match(&folded) {
+            wording = Wording::Unclear;
+        }
+    }
+    wording
 }
 
 #[cfg(test)]
@@ -133,4 +160,194 @@ mod tests {
             assert_eq!(wording(answer), Wording::Unclear, "{answer}");
         }
     }
+
+    #[test]
+    fn refusals_in_other_languages_are_known() {
+        for answer in rag::generate::no_answers().chain(REFUSALS) {
+            assert_eq!(wording(answer), Wording::Abstains, "{answer}");
+        }
+    }
+
+    #[test]
+    fn answers_in_other_languages_that_deny_something_are_no_refusals() {
+        for answer in ANSWERS {
+            assert_eq!(wording(answer), Wording::Answers, "{answer}");
+        }
+    }
+
+    #[test]
+    fn refusals_in_other_languages_that_go_on_are_unclear() {
+        for answer in UNCLEAR {
+            assert_eq!(wording(answer), Wording::Unclear, "{answer}");
+        }
+    }
+
+    const REFUSALS: [&str; 100] = [
+        "Ich weiß es nicht.",
+        "Das weiß ich leider nicht.",
+        "Die Quellen beantworten diese Frage nicht.",
+        "Es tut mir leid, aber ich kann diese Frage anhand der Quellen nicht beantworten.",
+        "Der bereitgestellte Kontext enthält keine Informationen darüber, wann die Mühle gebaut wurde.",
+        "In den Quellen steht nichts dazu.",
+        "Der Preis wird in den Dokumenten nicht genannt.",
+        "Es gibt dazu keine Angaben.",
+        "Keine Angabe.",
+        "Diese Frage lässt sich nicht beantworten.",
+        "Je ne sais pas.",
+        "Je suis désolé, mais je ne peux pas répondre à cette question.",
+        "Les sources ne mentionnent pas l’année de construction.",
+        "Le contexte fourni ne contient aucune information à ce sujet.",
+        "Il n'y a pas assez d'informations pour répondre.",
+        "Le prix n'est pas mentionné dans les sources.",
+        "Je n'ai pas suffisamment d'informations pour répondre à cette question.",
+        "Inconnu.",
+        "No lo sé.",
+        "Lo siento, pero no puedo responder a esta pregunta.",
+        "Las fuentes no mencionan el año.",
+        "No tengo suficiente información para responder.",
+        "El contexto proporcionado no contiene información sobre este tema.",
+        "El precio no se menciona en los documentos.",
+        "No hay información suficiente.",
+        "Desconocido.",
+        "Não sei.",
+        "Desculpe, mas não consigo responder a essa pergunta.",
+        "As fontes não mencionam o ano de construção.",
+        "O contexto fornecido não contém informações sobre isso.",
+        "Não há informações suficientes para responder.",
+        "O preço não é mencionado nas fontes.",
+        "Non lo so.",
+        "Mi dispiace, ma non posso rispondere a questa domanda.",
+        "Le fonti non menzionano l'anno.",
+        "Il contesto fornito non contiene informazioni al riguardo.",
+        "Non ci sono abbastanza informazioni per rispondere.",
+        "Il prezzo non è specificato nelle fonti.",
+        "Ik weet het niet.",
+        "Het spijt me, maar ik kan deze vraag niet beantwoorden.",
+        "De bronnen beantwoorden deze vraag niet.",
+        "De context bevat geen informatie hierover.",
+        "Er is onvoldoende informatie om de vraag te beantwoorden.",
+        "De prijs wordt in de bronnen niet vermeld.",
+        "Nie wiem.",
+        "Przepraszam, ale nie mogę odpowiedzieć na to pytanie.",
+        "Źródła nie odpowiadają na to pytanie.",
+        "Kontekst nie zawiera informacji na ten temat.",
+        "Brak informacji na ten temat.",
+        "Nie mam wystarczających informacji.",
+        "W źródłach nie ma informacji na ten temat.",
+        "Bilmiyorum.",
+        "Üzgünüm, ancak bu soruyu yanıtlayamıyorum.",
+        "Kaynaklar bu soruyu yanıtlamıyor.",
+        "Kaynaklarda bu konuda bilgi yok.",
+        "Verilen bilgilerde fiyat belirtilmemiş.",
+        "Yeterli bilgi bulunmamaktadır.",
+        "Я не знаю.",
+        "К сожалению, я не могу ответить на этот вопрос.",
+        "В источниках нет информации об этом.",
+        "В предоставленном контексте не указан год постройки.",
+        "Источники не упоминают год.",
+        "Недостаточно информации.",
+        "Неизвестно.",
+        "لا أعرف.",
+        "عذرًا، لا أستطيع الإجابة على هذا السؤال.",
+        "لا تذكر المصادر سنة البناء.",
+        "السياق المقدم لا يحتوي على معلومات حول هذا الموضوع.",
+        "لا توجد معلومات كافية.",
+        "لم يُذكر السعر في المصادر.",
+        "غير معروف.",
+        "मुझे नहीं पता।",
+        "क्षमा करें, मैं इस प्रश्न का उत्तर नहीं दे सकता।",
+        "स्रोतों में इस बारे में कोई जानकारी नहीं है।",
+        "संदर्भ में इसका उल्लेख नहीं है।",
+        "पर्याप्त जानकारी उपलब्ध नहीं है।",
+        "अज्ञात।",
+        "我不知道。",
+        "抱歉，我无法回答这个问题。",
+        "根据提供的资料，无法确定水车的建造年份。",
+        "资料中没有提到价格。",
+        "提供的信息中没有相关答案。",
+        "文档未说明这一点。",
+        "没有足够的信息来回答这个问题。",
+        "未知。",
+        "抱歉，資料中沒有提到年份。",
+        "わかりません。",
+        "申し訳ありませんが、お答えできません。",
+        "資料にはこの質問の答えがありません。",
+        "提供された資料には記載がありません。",
+        "その情報は含まれていません。",
+        "資料からは判断できません。",
+        "この点については資料に記載されていません。",
+        "不明です。",
+        "모르겠습니다.",
+        "죄송하지만 이 질문에 답변할 수 없습니다.",
+        "자료에는 이 질문에 대한 답이 없습니다.",
+        "제공된 자료에는 가격에 대한 정보가 없습니다.",
+        "문서에 건축 연도가 언급되어 있지 않습니다.",
+        "알 수 없습니다.",
+    ];
+
+    const ANSWERS: [&str; 52] = [
+        "Die Mühle wurde 1712 gebaut.",
+        "Nein.",
+        "Das Paket enthält keine Dokumentation.",
+        "Eulen bewegen ihre Augen nicht.",
+        "Das Dokument wird beim Schließen gespeichert.",
+        "Die Daten passen nicht in den Speicher.",
+        "Man findet die Quellen in /etc/apt/sources.list.",
+        "Non.",
+        "Le moulin a été construit en 1712.",
+        "Ce paquet n'installe pas la documentation.",
+        "Les hiboux ne bougent pas les yeux.",
+        "Le fichier n'existe pas.",
+        "No.",
+        "El molino fue construido en 1712.",
+        "El paquete no instala la documentación.",
+        "Los búhos no mueven los ojos.",
+        "O moinho foi construído em 1712.",
+        "O pacote não instala a documentação.",
+        "Il mulino fu costruito nel 1712.",
+        "Il pacchetto non installa la documentazione.",
+        "De molen werd gebouwd in 1712.",
+        "Het pakket installeert geen documentatie.",
+        "Młyn zbudowano w 1712 roku.",
+        "Pakiet nie instaluje dokumentacji.",
+        "Değirmen 1712'de yapıldı.",
+        "Paket belgeleri kurmaz.",
+        "Мельница была построена в 1712 году.",
+        "Пакет не устанавливает документацию.",
+        "Нет.",
+        "بنيت الطاحونة عام 1712.",
+        "الحزمة لا تثبت الوثائق.",
+        "चक्की 1712 में बनी थी।",
+        "पैकेज दस्तावेज़ स्थापित नहीं करता है।",
+        "नहीं।",
+        "水车建于1712年。",
+        "不是。",
+        "该软件包不安装文档。",
+        "这个命令不能删除正在使用的文件。",
+        "如果不能找到该文件，请先更新列表。",
+        "数据放不进内存。",
+        "該文件不存在於此目錄。",
+        "水車は1712年に建てられました。",
+        "いいえ。",
+        "このパッケージは文書をインストールしません。",
+        "情報を入力する必要はありません。",
+        "再起動する必要はありません。",
+        "フクロウは目を動かせません。",
+        "물레방아는 1712년에 지어졌습니다.",
+        "아니요.",
+        "이 패키지는 문서를 설치하지 않습니다.",
+        "다시 시작할 필요가 없습니다.",
+        "비밀번호를 입력할 필요가 없습니다.",
+    ];
+
+    const UNCLEAR: [&str; 8] = [
+        "Die Quellen nennen das Jahr nicht. Die Mühle ist älter als die Kirche.",
+        "Ich weiß das Jahr nicht, aber sie ist älter als die Kirche.",
+        "Les sources ne précisent pas l'année, mais le moulin est plus ancien que l'église.",
+        "No sé el año, pero es más antiguo que la iglesia.",
+        "Не знаю год, но она старше церкви.",
+        "我不知道具体年份，但它比教堂更古老。",
+        "資料に年の記載はありませんが、教会より古いです。",
+        "연도는 알 수 없지만 교회보다 오래되었습니다.",
+    ];
 }

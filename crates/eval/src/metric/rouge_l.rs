@@ -10,23 +10,27 @@
 //! Differences from `rouge_score` with its stemmer, which Ragas uses: words are
 //! stemmed with the English Snowball stemmer and not with Porter's first one
 //! (a few words differ, such as `generously`), and letters outside ASCII are
-//! kept, so that texts in other languages do not all score 0.
+//! kept, so that texts in other languages do not all score 0. These are stemmed in the
+//! language of question and reference, where there is a Snowball stemmer; each character
+//! of Chinese, Japanese, Korean, Thai and other scripts without spaces is a word, as in
+//! XL-Sum's multilingual ROUGE for Chinese (T. Hasan et al., 2021).
 //!
 //! Source: C.-Y. Lin, "ROUGE: A Package for Automatic Evaluation of Summaries",
 //! ACL workshop 2004.
 
 use super::{Describe, Description, Error, FormulaMetric, Metric, MetricContext, Needs, Sample};
-use crate::words::tokens;
+use crate::words::{language_of, tokens};
 use crate::{Missing, Score, Scored};
 use serde::{Deserialize, Serialize};
 
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 /// Settings of ROUGE-L.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Whether words of more than three letters are cut to their English stem.
+    /// Whether words of more than three letters are cut to their stem, by the Snowball
+    /// stemmer of the language.
     pub stem: bool,
 }
 
@@ -50,11 +54,13 @@ impl Describe for Config {
 }
 
 fn score(sample: &Sample<'_>, stem: bool) -> Result<Scored, Missing> {
-    let wanted = tokens(sample.reference()?, stem);
+    let reference = sample.reference()?;
+    let stemmed = stem.then(|| language_of(&[&sample.question.question, reference]));
+    let wanted = tokens(reference, stemmed);
     if wanted.is_empty() {
         return Err(Missing::NotApplicable("the reference answer holds no word".into()));
     }
-    let got = tokens(&sample.answer_text()?, stem);
+    let got = tokens(&sample.answer_text()?, stemmed);
     let common = longest_common_subsequence(&wanted, &got);
     let detail = serde_json::json!({ "common": common, "answer": got.len(), "reference": wanted.len() });
     // 2PR / (P + R) in whole numbers; the reference has at least one word.
@@ -104,5 +110,8 @@ mod tests {
     fn other_languages_are_compared_too() {
         assert_eq!(score("größe über alles", "Größe über Alles"), 1.0);
         assert_eq!(score("größe", ""), 0.0);
+        // l = 2, m = 4, n = 2.
+        assert!((score("北京", "北大京城") - 2.0 / 3.0).abs() < 1e-12);
+        assert_eq!(score("हिन्दी", "हिन्दी।"), 1.0);
     }
 }

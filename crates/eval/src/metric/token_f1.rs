@@ -3,7 +3,7 @@
 //! When to use it: for short and medium answers, where exact match is too
 //! strict. It needs no model. It punishes long answers to short references.
 //!
-//! With the words of the SQuAD normal form as multisets: precision = shared /
+//! With the words of the normal form as multisets: precision = shared /
 //! answer words, recall = shared / reference words, F1 = 2PR / (P + R), 0 if
 //! nothing is shared. Citations such as ` [1]` are taken off the answer first, if
 //! a passage has the number. Where an answer of another system comes without a
@@ -12,15 +12,16 @@
 //! which the normal form leaves nothing (`+`, `A`) are compared as they stand.
 //!
 //! Source: P. Rajpurkar et al., "SQuAD: 100,000+ Questions for Machine
-//! Comprehension of Text", EMNLP 2016.
+//! Comprehension of Text", EMNLP 2016; P. Lewis et al., "MLQA: Evaluating
+//! Cross-lingual Extractive Question Answering", ACL 2020.
 
 use super::{Describe, Description, Error, FormulaMetric, Metric, MetricContext, Needs, ObjectiveRole, Sample};
-use crate::words::{equal_without_words, squad_words};
+use crate::words::{answer_words, equal_without_words, language_of};
 use crate::{Missing, Score, Scored};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 /// This metric has no settings.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -45,7 +46,8 @@ impl Describe for Config {
 
 fn score(sample: &Sample<'_>) -> Result<Scored, Missing> {
     let (reference, answer) = (sample.reference()?, sample.answer_text()?);
-    let (wanted, got) = (squad_words(reference), squad_words(&answer));
+    let language = language_of(&[&sample.question.question, reference]);
+    let (wanted, got) = (answer_words(reference, language), answer_words(&answer, language));
     if let Some(equal) = equal_without_words(&wanted, &got, (reference, &answer)) {
         return Ok(Scored::plain(Score::finite(if equal { 1.0 } else { 0.0 })));
     }
@@ -91,6 +93,14 @@ mod tests {
     fn a_word_counts_as_often_as_both_have_it() {
         // Shared: go once. P = 1/3, R = 1/2.
         assert!((score("go home", "go go go") - 0.4).abs() < 1e-12);
+    }
+
+    #[test]
+    fn characters_count_where_words_are_not_separated() {
+        // Shared: 北 and 京. P = 2/4, R = 2/2.
+        assert!((score("北京", "北京大学") - 2.0 / 3.0).abs() < 1e-12);
+        // Shared: 한 and 국. P = 2/3, R = 2/2.
+        assert!((score("한국", "한국의") - 0.8).abs() < 1e-12);
     }
 
     #[test]

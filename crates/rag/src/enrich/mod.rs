@@ -144,14 +144,14 @@ fn above_chunk(written: &str, chunk: &Chunk) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::{Context, chunk::ChunkerConfig, load::Format};
     use futures::FutureExt;
     use store::Key;
 
     /// A document with two chapters, and its chunks.
-    pub(super) fn book() -> (Document, Vec<Chunk>) {
+    pub(crate) fn book() -> (Document, Vec<Chunk>) {
         book_of("")
     }
 

@@ -1,16 +1,25 @@
-//! Citations in an answer: `[2]`, `[1, 3]`, `[source 2]`; and the source of an
-//! answer that names none.
+//! Citations in an answer: `[2]`, `[1, 3]`, `[source 2]`, `【2】`; and the source of
+//! an answer that names none.
 
 use crate::analysis::Analyzer;
 use regex::{Captures, Regex};
 use std::{collections::BTreeSet, sync::LazyLock};
+
+/// The brackets that open a citation. Chinese and Japanese models also write the wide ones.
+pub(super) const OPENING: [char; 3] = ['[', '【', '［'];
+/// What separates the numbers of a citation.
+const SEPARATORS: [char; 5] = [',', ';', '，', '、', '；'];
 
 /// The share of an answer's words that its source must hold.
 const SUPPORT: f64 = 0.6;
 
 #[expect(clippy::expect_used, reason = "a constant pattern; the tests below compile it")]
 static CITATION: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"(?i)\s*\[\s*(?:sources?\s+)?(\d{1,4}(?:\s*[,;]\s*\d{1,4})*)\s*\]").expect("the pattern is valid")
+    let source = "sources?|quellen?|fuentes?|fontes?|fonte|fonti|bron|bronnen|źródło|kaynak|источник|مصدر|المصدر|स्रोत|\
+                  来源|來源|资料|資料|出典|출처|자료";
+    let pattern =
+        format!(r"(?i)\s*[\[【［]\s*(?:(?:{source})\s*)?(\d{{1,4}}(?:\s*[,;，、；]\s*\d{{1,4}})*)\s*[\]】］]");
+    Regex::new(&pattern).expect("the pattern is valid")
 });
 
 /// The text with citations as `[1]` and `[1][3]`, without those of sources
@@ -19,7 +28,7 @@ static CITATION: LazyLock<Regex> = LazyLock::new(|| {
 pub(super) fn resolve(text: &str, n_sources: u32) -> (String, Vec<u32>) {
     let mut cited = Vec::new();
     let text = CITATION.replace_all(text, |found: &Captures<'_>| {
-        let numbers = found[1].split([',', ';']).filter_map(|number| number.trim().parse::<u32>().ok());
+        let numbers = found[1].split(SEPARATORS).filter_map(|number| read_number(number.trim()));
         let valid: Vec<u32> = numbers.filter(|number| (1..=n_sources).contains(number)).collect();
         let marks: String = valid.iter().map(|number| format!("[{number}]")).collect();
         cited.extend(valid);
@@ -29,6 +38,18 @@ pub(super) fn resolve(text: &str, n_sources: u32) -> (String, Vec<u32>) {
     let mut seen = BTreeSet::new();
     cited.retain(|&number| seen.insert(number));
     (text.trim().to_owned(), cited)
+}
+
+/// A number in Latin, wide or Arabic digits.
+fn read_number(digits: &str) -> Option<u32> {
+    digits.chars().try_fold(0, |number: u32, digit| {
+        let value = match digit {
+            '０'..='９' => u32::from(digit) - u32::from('０'),
+            '٠'..='٩' => u32::from(digit) - u32::from('٠'),
+            _ => digit.to_digit(10)?,
+        };
+        number.checked_mul(10)?.checked_add(value)
+    })
 }
 
 /// The number of the source that an answer without citations was taken from:
@@ -74,6 +95,14 @@ mod tests {
         let (text, cited) = resolve("A [2]. B [1, 2][3]. C [Source 1].", 3);
         assert_eq!(text, "A [2]. B [1][2][3]. C [1].");
         assert_eq!(cited, [2, 1, 3]);
+    }
+
+    #[test]
+    fn citations_in_other_languages_are_read() {
+        assert_eq!(resolve("Alt [Quelle 2]. Neu [1].", 3), ("Alt [2]. Neu [1].".to_owned(), vec![2, 1]));
+        assert_eq!(resolve("很老【1】。很新［来源2、3］。", 3), ("很老[1]。很新[2][3]。".to_owned(), vec![1, 2, 3]));
+        assert_eq!(resolve("新［２］。", 3), ("新[2]。".to_owned(), vec![2]));
+        assert_eq!(resolve("参见【图】和[表 2]。", 3), ("参见【图】和[表 2]。".to_owned(), vec![]));
     }
 
     #[test]

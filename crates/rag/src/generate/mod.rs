@@ -5,7 +5,7 @@ mod citation;
 mod settings;
 mod settled;
 
-pub use crate::prompt::{COMBINE, CORRECT, NO_ANSWER, Prompt, REFINE};
+pub use crate::prompt::{COMBINE, CORRECT, NO_ANSWER, Prompt, REFINE, no_answer, no_answers};
 pub use settings::Settings;
 
 use crate::{
@@ -87,7 +87,7 @@ pub type OnText<'a> = &'a (dyn Fn(&str) + Send + Sync);
 #[async_trait]
 pub trait Generator: Send + Sync {
     /// The answer, citing passages by number. Without passages it is
-    /// [`NO_ANSWER`], and no call is made.
+    /// [`no_answer`], and no call is made.
     ///
     /// # Errors
     /// If the chat model fails, or instructions and question alone fill its

@@ -8,11 +8,15 @@ use super::{
     Answer, Generator, OnText, PromptSettings,
     settings::{AnswerModel, Settings},
 };
-use crate::{Component, Context, Error, InputSize, ModelCalls, Passage, component::settings, prompt::NO_ANSWER};
+use crate::{
+    Component, Context, Error, InputSize, ModelCalls, Passage,
+    component::settings,
+    prompt::{ANSWER_LANGUAGE, no_answer},
+};
 use async_trait::async_trait;
 use models::Message;
 
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 const NAME: &str = "generator no_retrieval";
 
 settings! {
@@ -70,19 +74,23 @@ impl Generator for FromMemory {
         on_text: Option<OnText<'_>>,
     ) -> Result<Answer, Error> {
         let system = format!(
-            "Answer the question from what you know, in one to three short sentences. If you do not know the answer, \
-             reply exactly: {NO_ANSWER}"
+            "Answer the question from what you know, in one to three short sentences. {ANSWER_LANGUAGE} If you do not \
+             know the answer, reply exactly: {}",
+            no_answer(question)
         );
         let messages = vec![Message::system(system), Message::user(format!("Question: {}", question.trim()))];
         let (draft, tally) = self.0.ask(messages, self.0.watch(on_text, &[], 0)).await?;
-        self.0.answer(&draft, &[], 0, tally)
+        self.0.answer(question, &draft, (&[], 0), tally)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generate::tests::{ScriptedChat, passage};
+    use crate::generate::{
+        NO_ANSWER,
+        tests::{ScriptedChat, passage},
+    };
 
     #[tokio::test]
     async fn the_model_sees_the_question_and_no_passage() {

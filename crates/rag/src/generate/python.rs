@@ -31,7 +31,7 @@
 //! not answer the question.
 
 use super::{
-    Answer, Generator, NO_ANSWER, OnText, PromptSettings,
+    Answer, Generator, OnText, PromptSettings, no_answer,
     settings::{AnswerModel, Draft, Settings, Tally},
 };
 use crate::{
@@ -45,7 +45,7 @@ use async_trait::async_trait;
 use models::Message;
 use serde_json::{Value, json};
 
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 const NAME: &str = "generator python";
 const PARAMETERS: [&str; 3] = ["question", "passages", "documents"];
 
@@ -99,8 +99,8 @@ impl Generator for PythonGenerator {
         on_text: Option<OnText<'_>>,
     ) -> Result<Answer, Error> {
         if passages.is_empty() {
-            let draft = Draft { text: NO_ANSWER.to_owned(), ..Draft::default() };
-            return self.model.answer(&draft, passages, 0, Tally::default());
+            let draft = Draft { text: no_answer(question).to_owned(), ..Draft::default() };
+            return self.model.answer(question, &draft, (passages, 0), Tally::default());
         }
         let arguments = self.function.arguments(|name| match name {
             "question" => json!(question),
@@ -110,7 +110,7 @@ impl Generator for PythonGenerator {
         let written = self.function.call_async(arguments).await?;
         let messages = messages(written).map_err(|error| self.function.unusable(error, None))?;
         let (draft, tally) = self.model.ask(messages, self.model.watch(on_text, passages, 0)).await?;
-        self.model.answer(&draft, passages, 0, tally)
+        self.model.answer(question, &draft, (passages, 0), tally)
     }
 }
 
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!((answer.text.as_str(), answer.citations.as_slice()), ("Blue [2], not red.", [2].as_slice()));
         assert_eq!(model.prompts(), ["2 sources. Which colour?"]);
         let nothing = generator.generate("Which colour?", &[]).await.unwrap();
-        assert_eq!((nothing.text.as_str(), nothing.calls), (NO_ANSWER, 0));
+        assert_eq!((nothing.text.as_str(), nothing.calls), (crate::generate::NO_ANSWER, 0));
     }
 
     #[tokio::test]

@@ -50,7 +50,7 @@ impl Generator for Refine {
 }
 
 /// Answers from the first pack of sources and refines with the others. Without
-/// any pack there is no call, and the answer is `NO_ANSWER`.
+/// any pack there is no call, and the answer is `no_answer`.
 pub(super) async fn answer(
     model: &AnswerModel,
     task: &PromptTask<'_>,
@@ -71,7 +71,7 @@ pub(super) async fn answer(
             draft = reply;
         }
     }
-    model.answer(&draft, passages, dropped, tally)
+    model.answer(task.question, &draft, (passages, dropped), tally)
 }
 
 #[cfg(test)]

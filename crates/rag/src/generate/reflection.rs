@@ -149,7 +149,7 @@ impl Generator for Reflection {
                 (best_grade, best) = (Some(grade), draft);
             }
         }
-        self.model.answer(&best, passages, dropped, tally)
+        self.model.answer(question, &best, (passages, dropped), tally)
     }
 }
 

@@ -5,12 +5,12 @@ use super::{
     OnText,
     budget::{self, NumberedSource},
     citation,
-    settled::{final_beginning, plain, says_nothing},
+    settled::{final_beginning, plain, says_nothing, without_full_stop},
 };
 use crate::{
     Answer, Context, Error, INSTRUCTION_TOKENS, InputSize, ModelCalls, Passage,
     component::{check_sampling, ensure, settings},
-    prompt::{Instructions, NO_ANSWER, Prompt, PromptTask, Template, TemplateError},
+    prompt::{Instructions, Prompt, PromptTask, Template, TemplateError, no_answer},
 };
 use futures::StreamExt;
 use models::{AnswerPiece, Chat, ChatRequest, Finish, Message, ModelKind, Usage};
@@ -232,16 +232,16 @@ impl AnswerModel {
         ChatRequest { temperature, seed, ..ChatRequest::new(messages, max_tokens) }
     }
 
-    /// The answer to show, from all passages but the last `dropped`.
+    /// The answer to a question to show, from all passages but the last `dropped`.
     ///
     /// # Errors
     /// If there is no text because a call was cut before its first word: that
     /// says nothing about the sources.
     pub(super) fn answer(
         &self,
+        question: &str,
         draft: &Draft,
-        passages: &[Passage],
-        dropped: u32,
+        (passages, dropped): (&[Passage], u32),
         tally: Tally,
     ) -> Result<Answer, Error> {
         if draft.text.is_empty() && tally.has_no_text {
@@ -256,14 +256,14 @@ impl AnswerModel {
         let (mut text, mut citations) = citation::resolve(&draft.text, self.n_sources(passages, dropped));
         let mut finish = draft.finish;
         if says_nothing(&text) {
-            text = NO_ANSWER.to_owned();
+            text = no_answer(question).to_owned();
             citations.clear();
             finish = Finish::Stop;
         } else if self.settings.citations && citations.is_empty() {
             let found = citation::source_of(&text, seen.iter().map(|passage| passage.text.as_str()));
             if let Some(number) = found {
                 // Before the full stop, as in the prompt's example.
-                let end = text.trim_end_matches('.').len();
+                let end = without_full_stop(&text).len();
                 text.insert_str(end, &format!(" [{number}]"));
                 citations.push(number);
             }

@@ -1,13 +1,15 @@
 //! How much of an answer is sure while its reply is still being written. The
 //! answer may differ from the reply at its end: a forgotten citation goes in
 //! front of the last full stop, a citation of nothing is removed, and a
-//! reply that only says that there is no answer becomes `NO_ANSWER`.
+//! reply that only says that there is no answer becomes `no_answer`.
 
 use super::citation;
-use crate::prompt::NO_ANSWER;
+use crate::prompt::no_answers;
 
 /// A beginning of replies that is removed from answers.
 const LABEL: &str = "Answer:";
+/// Full stops, in front of which a forgotten citation goes.
+const FULL_STOPS: [char; 5] = ['.', '。', '．', '।', '۔'];
 /// An open bracket with more than this in it is no citation.
 const LONGEST_CITATION: usize = 40;
 
@@ -20,7 +22,7 @@ pub(super) fn plain(reply: &str) -> &str {
 /// Whether a reply is empty or only says that the sources have no answer.
 pub(super) fn says_nothing(reply: &str) -> bool {
     let (text, _) = citation::resolve(reply, 0);
-    text.is_empty() || words(&text) == words(NO_ANSWER)
+    text.is_empty() || no_answers().any(|sentence| words(&text) == words(sentence))
 }
 
 /// The beginning of the answer that is final, whatever is added to the
@@ -32,24 +34,33 @@ pub(super) fn final_beginning(reply: &str, n_sources: u32) -> String {
     }
     let text = without_open_citation(plain(text));
     let (said, _) = citation::resolve(text, 0);
-    if words(NO_ANSWER).starts_with(&words(&said)) {
+    if no_answers().any(|sentence| words(sentence).starts_with(&words(&said))) {
         return String::new();
     }
     let (mut text, citations) = citation::resolve(text, n_sources);
     if n_sources > 0 && citations.is_empty() {
-        text.truncate(text.trim_end_matches(|c: char| c == '.' || c.is_whitespace()).len());
+        text.truncate(text.trim_end_matches(|c: char| FULL_STOPS.contains(&c) || c.is_whitespace()).len());
     }
     text
+}
+
+/// A text without the full stops at its end.
+pub(super) fn without_full_stop(text: &str) -> &str {
+    text.trim_end_matches(FULL_STOPS)
 }
 
 /// The text up to a bracket at its end that may become a citation.
 fn without_open_citation(text: &str) -> &str {
     let may_be_citation = |inside: &str| {
         inside.len() <= LONGEST_CITATION
-            && inside.chars().all(|c| c.is_alphanumeric() || c.is_whitespace() || matches!(c, ',' | ';'))
+            && inside.chars().all(|c| match c {
+                '】' | '］' => false,
+                ',' | ';' => true,
+                c => c.is_alphanumeric() || c.is_whitespace() || !c.is_ascii(),
+            })
     };
-    match text.rfind('[') {
-        Some(at) if may_be_citation(&text[at + 1..]) => &text[..at],
+    match text.rfind(citation::OPENING) {
+        Some(at) if may_be_citation(text[at..].trim_start_matches(citation::OPENING)) => &text[..at],
         _ => text,
     }
 }
@@ -69,6 +80,8 @@ mod tests {
         {
             assert!(says_nothing(reply), "{reply}");
         }
+        assert!(no_answers().all(says_nothing));
+        assert!(says_nothing("资料没有回答这个问题"));
         assert!(!says_nothing("The sources do not answer this question, but the mill is old."));
     }
 
@@ -89,6 +102,15 @@ mod tests {
             ("The sources do not answer this question, but", "The sources do not answer this question, but"),
             ("the sources do not answer this question [1", ""),
             ("[1]", ""),
+        ] {
+            assert_eq!(final_beginning(reply, 3), expected, "{reply}");
+        }
+        for (reply, expected) in [
+            ("Die Quellen beantw", ""),
+            ("Die Quellen sagen", "Die Quellen sagen"),
+            ("水车很老。", "水车很老"),
+            ("水车很老【1", "水车很老"),
+            ("水车很老【1】", "水车很老[1]"),
         ] {
             assert_eq!(final_beginning(reply, 3), expected, "{reply}");
         }

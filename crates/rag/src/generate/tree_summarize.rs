@@ -56,7 +56,7 @@ impl Generator for TreeSummarize {
             drafts = self.join(&task, drafts, room, watch, &mut tally).await?;
         }
         let draft = drafts.pop().unwrap_or_default();
-        self.0.answer(&draft, passages, dropped, tally)
+        self.0.answer(question, &draft, (passages, dropped), tally)
     }
 }
 

@@ -3,10 +3,12 @@
 //! the user's own. It takes the place of the generator's setting `prompt`.
 
 mod instructions;
+mod no_answer;
 mod template;
 
+pub(crate) use instructions::{ANSWER_LANGUAGE, Instructions, PromptTask};
 pub use instructions::{COMBINE, CORRECT, Prompt, REFINE};
-pub(crate) use instructions::{Instructions, PromptTask};
+pub use no_answer::{NO_ANSWER, language_of_short_text, no_answer, no_answers};
 pub(crate) use template::{ParsedTemplate, Template, TemplateError};
 
 use crate::{AxisValue, Choice, Component, Error, FileError};
@@ -16,11 +18,8 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 use store::registry::{ReadSettingsFile, docs};
 
-/// The text of the answer when the sources do not answer the question.
-pub const NO_ANSWER: &str = "The sources do not answer this question.";
-
 /// Raise when the same file gives another prompt.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Which instructions. In a file: `"grounded"`, `"brief"`, or the path of a
 /// TOML file, relative to the experiment file.

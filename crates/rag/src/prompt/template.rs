@@ -28,7 +28,7 @@
 //! questions: the best of twenty is partly luck. Trials that cannot be told apart
 //! stand in one group of the leaderboard.
 
-use super::NO_ANSWER;
+use super::no_answer;
 use crate::fence;
 use models::Message;
 use regex::Regex;
@@ -164,7 +164,7 @@ impl ParsedTemplate {
                 _ => fence::neutral(question.trim()).into_owned(),
             })
         };
-        let system = fill_slots(&self.system, |_| NO_ANSWER.to_owned());
+        let system = fill_slots(&self.system, |_| no_answer(question).to_owned());
         let mut messages = vec![Message::system(system)];
         for PromptExample { sources, question, answer } in &self.examples {
             let sources: String = (1..)
@@ -198,6 +198,7 @@ impl ParsedTemplate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::prompt::NO_ANSWER;
     use models::Role;
 
     const GOOD: &str = "system = \"Say {no_answer} or {{this}}.\"\nuser = \"\"\"\n{sources}\nQ: {question}\"\"\"\n";

@@ -17,7 +17,7 @@ use crate::{Component, Context, Error, InputSize, ModelCalls, component::setting
 use async_trait::async_trait;
 use models::Message;
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 const NAME: &str = "query condense";
 
 const INSTRUCTIONS: &str = "Write the question so that it can be understood without the conversation before it: name \

@@ -21,7 +21,7 @@ use crate::{
 use async_trait::async_trait;
 use models::Message;
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 const NAME: &str = "query decompose";
 
 settings! {

@@ -24,7 +24,7 @@ use crate::{
 use async_trait::async_trait;
 use models::Message;
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 const NAME: &str = "query hyde";
 
 const INSTRUCTIONS: &str = "Write a passage that answers the question, as it could stand in a document, in at most \

@@ -23,7 +23,7 @@ use crate::{
 use async_trait::async_trait;
 use models::Message;
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 const NAME: &str = "query query2doc";
 
 const INSTRUCTIONS: &str = "Write a passage that answers the question, as it could stand in a document, in at most 80 \

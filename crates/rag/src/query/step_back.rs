@@ -15,7 +15,7 @@ use crate::{Component, Context, Error, InputSize, ModelCalls, component::setting
 use async_trait::async_trait;
 use models::Message;
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 const NAME: &str = "query step_back";
 
 const INSTRUCTIONS: &str = "Step back from the question: write one more general question, the answer to which holds \

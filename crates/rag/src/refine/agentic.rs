@@ -35,7 +35,7 @@ use futures::future::join_all;
 use serde::Deserialize;
 use serde_json::json;
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 const NAME: &str = "refine agentic";
 /// The most questions of a plan.
 const MOST_TASKS: usize = 8;

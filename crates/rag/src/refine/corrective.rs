@@ -32,7 +32,7 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::json;
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 const NAME: &str = "refine corrective";
 
 const GRADE: &str = "Grade each source by how much it helps to answer the question: 2 if it holds the answer or a part \

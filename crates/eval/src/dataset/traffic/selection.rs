@@ -7,12 +7,16 @@
 
 use super::{TrafficChoice, TrafficReport, UserVerdict};
 use crate::dataset::{Question, import::id_of};
-use crate::words::tokens;
+use crate::words::{folded, is_mark, is_punctuation, is_unspaced, language_of, tokens};
 use models::Message;
 use std::{
     cmp::Reverse,
     collections::{BTreeSet, HashMap},
 };
+use whatlang::Lang;
+
+/// How many questions are looked at for the language of the traffic.
+const SAMPLE: usize = 50;
 
 /// A question with the number of times it was asked.
 #[derive(Default)]
@@ -95,7 +99,7 @@ pub(super) fn turns_text(turns: &[Message]) -> String {
 pub(super) fn normalize(text: &str) -> String {
     let lower = text.to_lowercase();
     let words: Vec<&str> = lower.split_whitespace().collect();
-    words.join(" ").trim_end_matches(['?', '.', '!', '…', ' ']).to_owned()
+    words.join(" ").trim_end_matches(['?', '.', '!', '…', ' ', '？', '。', '！', '．', '؟', '۔', '।']).to_owned()
 }
 
 /// What two questions are compared by.
@@ -110,13 +114,16 @@ pub(super) struct Features {
 }
 
 impl Features {
-    pub(super) fn of(asked: &CountedQuestion) -> Self {
-        let stems = tokens(&asked.question, true);
+    /// The features of a question; all that are compared have words of the same language.
+    pub(super) fn of(asked: &CountedQuestion, language: Lang) -> Self {
+        let stems = tokens(&asked.question, Some(language));
         let pairs = stems.windows(2).map(|pair| pair.join(" "));
-        let lower = asked.question.to_lowercase();
-        let numbers = lower.split_whitespace().filter(|word| word.contains(|c: char| c.is_numeric()));
+        let lower = folded(&asked.question);
+        let numbers = lower.split(|c: char| c.is_whitespace() || is_unspaced(c));
+        let numbers = numbers.filter(|word| word.contains(|c: char| c.is_numeric()));
         let numbers = numbers.map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()).to_owned());
-        let is_sign = |c: &char| !c.is_alphanumeric() && !c.is_whitespace() && !"?.!,;:'\"()-–…“”‘’„¿¡".contains(*c);
+        let is_text = |c: char| c.is_alphanumeric() || c.is_whitespace() || is_mark(c) || "?.!,;:'\"()-".contains(c);
+        let is_sign = |c: &char| !is_text(*c) && (c.is_ascii() || !is_punctuation(*c));
         let mut marks: Vec<String> = numbers.chain(lower.chars().filter(is_sign).map(String::from)).collect();
         marks.sort_unstable();
         Self { words: pairs.chain(stems.iter().cloned()).collect(), marks, turns: turns_text(&asked.turns) }
@@ -134,7 +141,9 @@ impl Features {
 
 /// Merges each question into the first earlier one that is nearly equal.
 fn merge_similar(asked: Vec<CountedQuestion>, similarity: f64) -> Vec<(CountedQuestion, Features)> {
-    let features: Vec<Features> = asked.iter().map(Features::of).collect();
+    let sample: Vec<&str> = asked.iter().take(SAMPLE).map(|asked| asked.question.as_str()).collect();
+    let language = language_of(&sample);
+    let features: Vec<Features> = asked.iter().map(|asked| Features::of(asked, language)).collect();
     let mut frequency: HashMap<&str, usize> = HashMap::new();
     for word in features.iter().flat_map(|features| &features.words) {
         *frequency.entry(word).or_default() += 1;

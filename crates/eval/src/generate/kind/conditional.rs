@@ -4,6 +4,7 @@ use super::super::{QuestionDraft, RejectionReason};
 use super::Recipe;
 use crate::words::{Pattern, pattern};
 use std::sync::LazyLock;
+use whatlang::Lang;
 
 pub(super) const RECIPE: Recipe = Recipe {
     task: "Find something in this passage that holds only under a condition. Write one question that names the \
@@ -23,16 +24,33 @@ pub(super) const RECIPE: Recipe = Recipe {
 static CONDITION: Pattern = LazyLock::new(|| {
     pattern(
         r"(?ix)\b(if|when|unless|until|once|while|in\ case|provided|without|during|after|before
-        |wenn|falls|sobald|solange|ohne|si|lorsque|quand|cuando|salvo|a\ menos|se|quando|als|indien|wanneer)\b",
+        |wenn|falls|sobald|solange|ohne|sofern|bevor|nachdem|si|lorsque|quand|sans|tant\ que|cuando|salvo|a\ menos|sin
+        |mientras|se|quando|caso|sem|enquanto|senza|qualora|finché|als|indien|wanneer|tenzij|zonder|zolang
+        |jeśli|jeżeli|gdy|kiedy|bez|dopóki|om|när|utan|hvis|når|uden|uten|unntatt|medmindre)\b",
     )
 });
 
-fn rule(draft: &QuestionDraft, _: &[&str]) -> Result<(), RejectionReason> {
+/// Languages whose words are in [`CONDITION`]. In others a condition is not looked for.
+const LANGUAGES: [Lang; 11] = [
+    Lang::Eng,
+    Lang::Deu,
+    Lang::Fra,
+    Lang::Spa,
+    Lang::Por,
+    Lang::Ita,
+    Lang::Nld,
+    Lang::Pol,
+    Lang::Swe,
+    Lang::Dan,
+    Lang::Nob,
+];
+
+fn rule(draft: &QuestionDraft, _: &[&str], language: Lang) -> Result<(), RejectionReason> {
     // `When was …?` asks for a time and names no condition.
     let after_first = draft.question.split_once(char::is_whitespace).map_or("", |(_, rest)| rest);
     let first_is_if = draft.question.to_lowercase().starts_with("if ");
     let latin = draft.question.chars().any(|c| c.is_ascii_alphabetic());
-    if first_is_if || !latin || CONDITION.is_match(after_first) {
+    if first_is_if || !latin || !LANGUAGES.contains(&language) || CONDITION.is_match(after_first) {
         return Ok(());
     }
     Err(RejectionReason::OtherKind("the question names no condition".into()))
@@ -42,9 +60,9 @@ fn rule(draft: &QuestionDraft, _: &[&str]) -> Result<(), RejectionReason> {
 mod tests {
     use super::*;
 
-    fn check(question: &str) -> Result<(), RejectionReason> {
+    fn check(question: &str, language: Lang) -> Result<(), RejectionReason> {
         let draft = QuestionDraft { question: question.into(), answer: String::new(), quotes: Vec::new() };
-        rule(&draft, &[])
+        rule(&draft, &[], language)
     }
 
     #[test]
@@ -52,10 +70,13 @@ mod tests {
         for good in
             ["If the disk is full, what happens?", "What is sent when a bug is closed?", "Was gilt, wenn es regnet?"]
         {
-            assert_eq!(check(good), Ok(()), "{good}");
+            assert_eq!(check(good, Lang::Eng), Ok(()), "{good}");
         }
         for bad in ["When was Debian founded?", "What is the name of the installer?"] {
-            assert!(check(bad).is_err(), "{bad}");
+            assert!(check(bad, Lang::Eng).is_err(), "{bad}");
         }
+        assert!(check("Disk dolarsa ne olur?", Lang::Tur).is_ok(), "its conditions are endings");
+        assert!(check("Co się dzieje, gdy dysk jest pełny?", Lang::Pol).is_ok());
+        assert!(check("Wie heißt das Programm?", Lang::Deu).is_err());
     }
 }

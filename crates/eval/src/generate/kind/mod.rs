@@ -4,6 +4,7 @@
 
 use super::{QuestionDraft, RejectionReason};
 use crate::dataset::{QuestionKind, every_kind};
+use whatlang::Lang;
 
 /// How questions of a kind are made and checked.
 pub(super) struct Recipe {
@@ -15,8 +16,8 @@ pub(super) struct Recipe {
     pub(super) example_reply: &'static str,
     /// The share of the answer's words that its passages must hold.
     pub(super) answer_share: f64,
-    /// A rule of this kind alone.
-    pub(super) rule: fn(&QuestionDraft, &[&str]) -> Result<(), RejectionReason>,
+    /// A rule of this kind alone, for texts in this language.
+    pub(super) rule: fn(&QuestionDraft, &[&str], Lang) -> Result<(), RejectionReason>,
 }
 
 macro_rules! recipes {
@@ -41,7 +42,7 @@ impl QuestionKind {
 }
 
 /// For kinds without a rule of their own.
-fn no_rule(_: &QuestionDraft, _: &[&str]) -> Result<(), RejectionReason> {
+fn no_rule(_: &QuestionDraft, _: &[&str], _: Lang) -> Result<(), RejectionReason> {
     Ok(())
 }
 
@@ -55,7 +56,7 @@ mod tests {
         for kind in QuestionKind::ALL {
             let recipe = kind.recipe();
             let draft = read_draft(recipe.example_reply, *kind).unwrap();
-            let checked = check::draft(&draft, recipe.example_passages, *kind);
+            let checked = check::draft(&draft, recipe.example_passages, *kind, Lang::Eng);
             assert!(checked.is_ok(), "{kind:?}: {checked:?}");
         }
     }

@@ -3,6 +3,7 @@
 use super::super::{QuestionDraft, RejectionReason};
 use super::Recipe;
 use crate::words::content_stems;
+use whatlang::Lang;
 
 /// A shorter answer is a fact.
 const FEWEST_STEMS: usize = 3;
@@ -20,8 +21,8 @@ pub(super) const RECIPE: Recipe = Recipe {
     rule,
 };
 
-fn rule(draft: &QuestionDraft, _: &[&str]) -> Result<(), RejectionReason> {
-    if content_stems(&draft.answer).len() < FEWEST_STEMS {
+fn rule(draft: &QuestionDraft, _: &[&str], language: Lang) -> Result<(), RejectionReason> {
+    if content_stems(&draft.answer, language).len() < FEWEST_STEMS {
         return Err(RejectionReason::OtherKind("the answer is one fact".into()));
     }
     Ok(())

@@ -74,7 +74,7 @@ impl Judge {
     }
 
     /// A list of texts that the prompt asks for, at most `limit`, each once
-    /// whatever its case. `purpose` is the name of the list in the reply, and
+    /// whatever its case, in the language of the text that they are taken from. `purpose` is the name of the list in the reply, and
     /// `length` the size of the source text, in bytes.
     pub(crate) async fn texts(
         &self,
@@ -84,6 +84,7 @@ impl Judge {
         limit: usize,
         transcript: &mut Transcript,
     ) -> Result<Vec<String>, Missing> {
+        let prompt = format!("{prompt} Write in the language of the text.");
         let list = json!({ "type": "array", "items": { "type": "string" }, "maxItems": limit });
         let schema = prompt::object_schema(json!({ purpose: list }));
         let max_tokens = (length as u32 / 2).saturating_add(200).min(2_000);
