@@ -24,6 +24,7 @@ mod healing;
 mod history;
 pub mod layout;
 mod noise;
+mod number;
 mod operator;
 mod parts;
 mod pdf_library;
@@ -44,6 +45,7 @@ mod setup;
 mod spec;
 mod task;
 pub mod track;
+mod warning;
 mod worker;
 mod workspace;
 
@@ -78,8 +80,8 @@ pub use record::{
     same_name_warning,
 };
 pub use results::{
-    Answering, Difference, FunctionFailure, JudgeResult, MetricComparison, MetricResult, NotEnriched,
-    QualificationRecord, QuestionResult, Results, TrialResult, TrialUsage, Winner,
+    Answering, Difference, EqualTrial, FunctionFailure, JudgeResult, MetricComparison, MetricResult, NotEnriched,
+    QualificationRecord, QuestionResult, Results, RetrievalCount, TrialResult, TrialUsage, Winner,
 };
 pub use scoring::{
     CompareError, MetricScores, RowScores, ScoreResults, ScoredAnswers, Scorer, Scoring, ScoringMetric, TableRowsError,
@@ -90,9 +92,10 @@ pub use setup::{ClusterSetup, Connect, Control, Setup};
 pub use spec::{
     CorpusSpec, DatasetSpec, EngineSpec, EvaluateSpec, Experiment, GenerateSpec, LocalEngineSpec, Override,
     RayEngineSpec, ScoringChoice, ScoringSpec, Spaces, SpecError, SpecTextError, StageSpec, TrackerConfig,
-    TrackerSettingsError, nearest,
+    TrackerSettingsError, WarningSpec, nearest,
 };
 pub use task::read::{ReadContent, content as read_file};
+pub use warning::{Warning, WarningCode, WarningKind, WarningTime};
 pub use worker::Worker;
 pub use workspace::{PastRun, Workspace};
 

@@ -3,13 +3,15 @@
 
 use super::{
     TrialStanding,
-    note::{About, Note, count, size},
+    note::{About, Note},
     turns::turns,
 };
 use crate::{
     budget::BudgetResult,
+    number::{count, size},
     results::{JudgeResult, NotEnriched, Results, TrialResult, counts_money},
     search::{SearchResult, StopKind},
+    warning::WarningCode,
 };
 use eval::{Missing, Score, dataset::Split, qualify::Qualification, statistics::Interval};
 use models::{Cap, ModelUsage, Spending, SpentTotals};
@@ -155,7 +157,10 @@ fn missing(notes: &mut Vec<Note>, results: &Results) {
     }
     notes.extend(fallbacks(results));
     notes.extend(not_enriched(results));
-    notes.extend(cut_texts(results));
+    // A warning says it with more numbers.
+    if results.warnings.iter().all(|warning| warning.code != WarningCode::LongTexts) {
+        notes.extend(cut_texts(results));
+    }
     notes.extend(unknown_prices(results));
     notes.extend(unpriced(results));
     let unpaid = count_unpaid(results);
