@@ -43,7 +43,7 @@ impl CorpusFacts {
     /// Adds a document, with its language if it is in the sample.
     pub(super) fn add(&mut self, document: &Document, with_language: bool) {
         self.documents += 1;
-        self.with_headings += usize::from(!document.headings.is_empty());
+        self.with_headings += usize::from(document.title.is_some() || !document.headings.is_empty());
         let blank = document.pages.iter().filter(|page| page.span.is_empty()).count();
         // In other formats a page is what stands between two marks, and may be empty.
         if document.format == Format::Pdf && blank > 0 {
@@ -180,7 +180,8 @@ mod tests {
         facts.add(&with, true);
         facts.add(&document(Format::Text, GERMAN, &[]), false);
         facts.add(&document(Format::Text, "42", &[]), true);
-        assert_eq!(facts.with_headings, 1);
+        facts.add(&Document { title: Some("A".to_owned()), ..document(Format::Text, "42", &[]) }, false);
+        assert_eq!(facts.with_headings, 2, "one has a heading, one a title");
         assert_eq!(facts.languages, BTreeMap::from([("German".to_owned(), 1)]), "only of the sample, if certain");
     }
 

@@ -33,7 +33,7 @@ pub(crate) struct CorpusFacts {
     pub(crate) without_text: Vec<String>,
     /// PDF documents with pages without text: the path, the pages without text, and all pages.
     pub(crate) blank_pages: Vec<(String, usize, usize)>,
-    /// Documents with headings.
+    /// Documents that have a title or headings.
     pub(crate) with_headings: usize,
     /// Documents whose language was recognized, by the language's English name: of a sample, if there are many.
     pub(crate) languages: BTreeMap<String, usize>,

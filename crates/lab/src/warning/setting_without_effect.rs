@@ -15,18 +15,18 @@ pub(super) const KIND: WarningKind = WarningKind {
 };
 
 /// Two values of an axis: the axis, and both labels in alphabetical order.
-type Values<'a> = (&'a str, &'a str, &'a str);
+type ComparedValues<'a> = (&'a str, &'a str, &'a str);
 
 /// The trials that differ only in two values, and how many pairs of them are equal.
 #[derive(Default)]
-struct Pairs {
+struct ValuePairs {
     trials: Vec<String>,
     pairs: usize,
     equal: usize,
 }
 
 fn find(facts: &RunFacts) -> Vec<Finding> {
-    let mut by_values: BTreeMap<Values<'_>, Pairs> = BTreeMap::new();
+    let mut by_values: BTreeMap<ComparedValues<'_>, ValuePairs> = BTreeMap::new();
     let run: Vec<&TrialFacts> = facts.trials.iter().filter(|trial| trial.found.is_some()).collect();
     for (i, one) in run.iter().enumerate() {
         for other in &run[i + 1..] {
@@ -45,10 +45,10 @@ fn find(facts: &RunFacts) -> Vec<Finding> {
     without_effect.map(|(values, pairs)| finding(facts, values, pairs)).collect()
 }
 
-fn finding(facts: &RunFacts, (axis, one, other): Values<'_>, pairs: Pairs) -> Finding {
+fn finding(facts: &RunFacts, (axis, one, other): ComparedValues<'_>, pairs: ValuePairs) -> Finding {
     let is_heading = |label: &str| label == "heading" || label.starts_with("heading(");
     let why = match facts.corpus.with_headings {
-        0 if axis == "enrich" && (is_heading(one) || is_heading(other)) => ": no document has headings",
+        0 if axis == "enrich" && (is_heading(one) || is_heading(other)) => ": no document has a title or headings",
         _ => "",
     };
     let which = match pairs.pairs {
@@ -63,7 +63,7 @@ fn finding(facts: &RunFacts, (axis, one, other): Values<'_>, pairs: Pairs) -> Fi
 }
 
 /// The axis on which two trials differ, if it is exactly one, with their values.
-fn only_difference<'a>(one: &'a TrialFacts, other: &'a TrialFacts) -> Option<Values<'a>> {
+fn only_difference<'a>(one: &'a TrialFacts, other: &'a TrialFacts) -> Option<ComparedValues<'a>> {
     let mut differing = one.labels.iter().filter_map(|(axis, label)| {
         let there = other.labels.get(axis)?;
         (label != there).then_some((axis.as_str(), label.as_str(), there.as_str()))
@@ -117,7 +117,7 @@ mod tests {
         let mut facts = facts(&BOTH, true);
         let expected = "enrich `heading` and `none` made no difference: all 2 pairs of trials that differ only in this gave \
                         the same passages and answers";
-        assert_eq!(told(CODE, &facts), [format!("{expected}: no document has headings")]);
+        assert_eq!(told(CODE, &facts), [format!("{expected}: no document has a title or headings")]);
         facts.corpus.with_headings = 3;
         assert_eq!(told(CODE, &facts), [expected]);
     }
