@@ -6,7 +6,7 @@ use crate::number::{counted, listed};
 pub(super) const KIND: WarningKind = WarningKind {
     title: "documents in several languages",
     meaning: "The language of each document is detected from its beginning; of a large corpus, a sample of the documents is \
-              looked at. Languages of fewer than one document in twenty are left out. A question finds documents of its \
+              looked at. Languages of one document, or of fewer than one in twenty, are left out. A question finds documents of its \
               own language first, and a setting for one language (a stemmer, a model for English) is wrong for the \
               others.",
     action: "use `language = \"auto\"` and a multilingual embedder, or compare the languages in experiments of their own",

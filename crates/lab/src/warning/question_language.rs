@@ -6,7 +6,7 @@ use crate::number::{counted, listed};
 pub(super) const KIND: WarningKind = WarningKind {
     title: "questions in another language than the documents",
     meaning: "The language of documents and questions is detected from their letters and words; texts that are too short \
-              to tell are left out, and so are languages of fewer than one text in twenty. A search by words cannot find \
+              to tell are left out, and so are languages of one text, or of fewer than one in twenty. A search by words cannot find \
               a text in another language, and a model for one language makes poor vectors of another.",
     action: "ask in the language of the documents, translate the questions before the search (a `query` component), or \
              use a multilingual embedder",
