@@ -167,6 +167,6 @@ All mistakes in a file are told at once, each with its line, its column and the 
         "description": "What is measured, in the order of the leaderboard: [metrics](metric.md).",
     }
     made.table("evaluate", evaluate, 2)
-    for key in ("engine", "track"):
+    for key in ("engine", "track", "warnings"):
         made.table(key, top[key], 2)
     return made.text

@@ -231,6 +231,35 @@ def experiment_file(printed: str, every: list[dict]) -> dict[str, str]:
     }
 
 
+def warnings(reverie: Path) -> dict[str, str]:
+    """What each warning means, and what to do."""
+    every = json.loads(subprocess.check_output([reverie, "warnings", "--json"], text=True))
+    when = {
+        "before": "before a run",
+        "after": "after a run",
+        "before_and_after": "before a run as an estimate, after a run in exact numbers",
+    }
+    page = f"""{MADE}# Warnings
+
+What puts a trial at a disadvantage, or makes a run say less than it seems to. `plan`, `run`, `leaderboard`, `check`, the report, Python (`results.warnings()`) and MLflow (the tag `reverie.warnings`) tell the same sentences, with a code in each. `reverie warnings CODE` prints what is below.
+A warning changes no score. In the experiment file, `ignore` hides some, and `fail_check` lets [`reverie check`](../check.md) fail because of them; by default a check only tells them:
+
+```toml
+[warnings]
+ignore = ["unread-types"]
+fail_check = ["retrieves-nothing"]
+```
+
+| code | what it tells | found |
+|---|---|---|
+"""
+    page += "".join(f"| [`{one['code']}`](#{one['code']}) | {cell(one['title'])} | {when[one['found']]} |\n" for one in every)
+    page += "".join(
+        f"\n## {one['code']} {{ #{one['code']} }}\n\n{prose(one['meaning'])}\n\n**What to do:** {one['action']}.\n" for one in every
+    )
+    return {"reference/warnings.md": page}
+
+
 DOCUMENT = "The pump is in the cellar. It starts when the water is higher than the mark.\n"
 
 
@@ -539,6 +568,7 @@ def pages(reverie: Path, root: Path) -> dict[str, str]:
         **components(every, json.loads(schema)),
         **commands(reverie),
         **experiment_file(schema, every),
+        **warnings(reverie),
         **http(openapi(reverie)),
         **python(root / "crates" / "python" / "python" / "reverie"),
     }

@@ -50,7 +50,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
         "lab",
         &[
             // Words, files and tables.
-            "action error clock blocking files artifact layout pdf_library cluster search operator",
+            "action error clock number blocking files artifact layout pdf_library cluster search operator warning",
             // Describe: what an experiment is, and what must be done for it. Pure.
             "spec plan",
             // What a run finds, and what its leaderboard says. Pure.

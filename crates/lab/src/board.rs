@@ -16,10 +16,11 @@ mod standing;
 mod tests;
 mod turns;
 
+pub use crate::number::{count, size};
 pub use columns::{Cell, CellScores, Column, ColumnKind};
 pub use effects::Effect;
 pub use finalists::NoFinalists;
-pub use note::{About, Note, count, size};
+pub use note::{About, Note};
 pub use standing::TrialStanding;
 
 pub(crate) use columns::varying;
@@ -27,6 +28,7 @@ pub(crate) use columns::varying;
 use crate::{
     clock::utc,
     results::{Answering, LossStep, Results, TrialResult, count_losses},
+    warning::Warning,
 };
 use columns::{cells, columns};
 use notes::{corpus, notes, work};
@@ -76,6 +78,9 @@ pub struct Board {
     /// What each axis changes if trials are equal otherwise.
     #[serde(default)]
     pub effects: Vec<Effect>,
+    /// What put trials at a disadvantage, the gravest first.
+    #[serde(default)]
+    pub warnings: Vec<Warning>,
     /// Other remarks, in the order in which they are shown.
     pub notes: Vec<Note>,
     /// Files that gave no document.
@@ -153,6 +158,7 @@ impl Board {
             no_winner: results.no_winner(),
             answering: results.answering(None).ok(),
             verdict: results.verdict.clone(),
+            warnings: results.warnings.clone(),
             notes: notes(results, &groups, &front),
             effects: effects::effects(results),
             groups,
@@ -202,7 +208,7 @@ fn row(results: &Results, trial: &TrialResult, columns: &[Column]) -> BoardRow {
         settings: settings(trial),
         standing,
         label: label(standing, trial),
-        place: place(trial),
+        place: place(standing, trial),
         group: trial.group,
         tied: trial.tied,
         front: trial.front,

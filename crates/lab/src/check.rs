@@ -25,6 +25,7 @@ use crate::{
     plan::trial,
     record::{RunRecord, what_differs},
     results::ScoresByMetric,
+    warning::{Warning, WarningCode},
 };
 use eval::{
     Question, Score,
@@ -73,6 +74,9 @@ pub struct Check {
     pub metrics: Vec<CheckedMetric>,
     /// What limits the verdict, in sentences.
     pub notes: Vec<String>,
+    /// The warnings of the run that concern the trial. They fail nothing, unless that is asked for
+    /// ([`Check::with_failing_warnings`]).
+    pub warnings: Vec<Warning>,
 }
 
 /// The verdict of a check.
@@ -230,9 +234,29 @@ impl Check {
             only_in_run: run.questions().len() - shared.len(),
             metrics,
             notes,
+            warnings: run.board().warnings.iter().filter(|warning| warning.concerns(trial)).cloned().collect(),
         };
         check.sentence = check.in_words();
         Ok(check)
+    }
+
+    /// The same check, which fails if the run has a warning with one of these codes that concerns the trial.
+    #[must_use]
+    pub fn with_failing_warnings(mut self, codes: &[WarningCode]) -> Self {
+        let mut named: Vec<String> = Vec::new();
+        for warning in self.warnings.iter().filter(|warning| codes.contains(&warning.code)) {
+            let name = format!("`{}`", warning.code.name());
+            if !named.contains(&name) {
+                named.push(name);
+            }
+        }
+        if !named.is_empty() {
+            self.verdict = CheckVerdict::Fail;
+            let trial = &self.run.trial;
+            self.sentence =
+                format!("{trial} has a warning that fails a check: {}; {}", named.join(", "), self.sentence);
+        }
+        self
     }
 }
 

@@ -61,6 +61,8 @@ pub(crate) struct CorpusFiles {
     pub(crate) unread: Vec<Unread>,
     /// The files that were listed and could not be read; `unread` says why.
     pub(crate) absent: Vec<SourceFile>,
+    /// How many files are left out because no reader knows their type, by the ending of their names.
+    pub(crate) unread_types: BTreeMap<String, u64>,
 }
 
 impl CorpusSurvey {
@@ -141,7 +143,12 @@ async fn files(session: &Session, source: &Source, mistakes: &mut Vec<String>) -
             (file, key)
         }
     });
-    let mut found = CorpusFiles { rejected: listing.rejected, unread: listing.unread, ..CorpusFiles::default() };
+    let mut found = CorpusFiles {
+        rejected: listing.rejected,
+        unread: listing.unread,
+        unread_types: without_own_files(&session.experiment, listing.unread_types),
+        ..CorpusFiles::default()
+    };
     for (file, key) in stream::iter(reads).buffered(READS).collect::<Vec<_>>().await {
         match key {
             Ok(key) => found.files.push((file, key)),
@@ -152,6 +159,23 @@ async fn files(session: &Session, source: &Source, mistakes: &mut Vec<String>) -
         }
     }
     found
+}
+
+/// Files by the endings of their names, without the experiment's own files below the corpus' folder: the experiment, its
+/// table of metadata and its questions are no documents.
+fn without_own_files(experiment: &Experiment, mut types: BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+    let folder = experiment.path(&experiment.corpus.source);
+    let dataset = experiment.dataset.as_ref().map(|dataset| dataset.path.as_str());
+    let named = experiment.corpus.metadata.as_deref().into_iter().chain(dataset).filter(|path| !path.is_empty());
+    let own = named.map(|path| experiment.path(path)).chain(experiment.file.clone());
+    for path in own.filter(|path| path.starts_with(&folder) && path.is_file()) {
+        let ending = path.extension().map(|ending| format!(".{}", ending.to_string_lossy().to_lowercase()));
+        if let Some(n) = types.get_mut(&ending.unwrap_or_default()) {
+            *n = n.saturating_sub(1);
+        }
+    }
+    types.retain(|_, n| *n > 0);
+    types
 }
 
 /// Parses files; what was parsed before is taken from the store.

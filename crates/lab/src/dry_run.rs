@@ -43,6 +43,7 @@ pub async fn plan_summary(session: &Session, prepared: &PreparedRun) -> Result<P
         rejected: prepared.rejected.clone(),
         unread: prepared.unread.clone(),
         left_out: prepared.left_out.clone(),
+        warnings: prepared.warnings.clone(),
         ..plan.summary(&|id| stored[id])
     })
 }

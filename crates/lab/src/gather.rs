@@ -1,11 +1,13 @@
 //! Collects a run's [`Results`] from the artifacts of its tasks.
 
 mod enriched;
+mod facts;
 mod functions;
 mod latency;
 mod losses;
 mod price;
 
+pub(crate) use facts::{warnings, warnings_of_results};
 pub(crate) use latency::measure;
 
 use crate::{
@@ -16,13 +18,13 @@ use crate::{
     plan::{Plan, TaskId, Trial, work::Work},
     prepare::PreparedRun,
     qualification::judges,
-    results::{MetricResult, QuestionResult, Results, SEED, TrialResult, choose},
+    results::{MetricResult, QuestionResult, Results, RetrievalCount, SEED, TrialResult, choose},
     session::Session,
     spec::Experiment,
     task::{answers_by_question, passages_by_question, queries_by_question, scores_by_question},
 };
 use eval::{MetricConfig, Missing, Score, Scored, statistics::Summary};
-use rag::{PassagesWithRemarks, load::Unread};
+use rag::{Component, PassagesWithRemarks, load::Unread};
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
@@ -83,6 +85,7 @@ pub(crate) async fn gather(
         budget,
         damaged_entries: session.workspace().journal().n_damaged(),
         judges: judges(session).await?,
+        warnings: Vec::new(),
     };
     results.verdict = results.describe();
     Ok(results)
@@ -114,6 +117,7 @@ async fn gather_trial(
     let (run_context, outputs) = (&prepared.run_context, &outcome.outputs);
     let failure = |id: &usize| outcome.failed.get(id);
     let answered: Vec<usize> = tasks.answers.iter().copied().filter(|id| failure(id).is_none()).collect();
+    let searched = failure(&tasks.passages).is_none() && !trial.pipeline.retriever.is_nothing();
     let passages = match failure(&tasks.passages) {
         None => passages_by_question(run_context, outputs, tasks.passages).await?,
         Some(_) => Default::default(),
@@ -187,8 +191,15 @@ async fn gather_trial(
         not_enriched: enriched::of_trial(run_context, plan, outputs, &tasks.enriched, known).await?,
         failures,
         function_failures,
+        retrieval: searched.then(|| retrieval_count(&questions)),
         ..TrialResult::uncompared(trial.clone(), questions)
     })
+}
+
+/// For how many questions nothing was retrieved.
+fn retrieval_count(questions: &[QuestionResult]) -> RetrievalCount {
+    let empty = questions.iter().filter(|question| question.passages.is_empty()).count();
+    RetrievalCount { questions: questions.len(), empty }
 }
 
 /// The scores that these tasks made, by question. Where a task failed, the

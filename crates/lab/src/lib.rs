@@ -25,6 +25,7 @@ mod healing;
 mod history;
 pub mod layout;
 mod noise;
+mod number;
 mod operator;
 mod parts;
 mod pdf_library;
@@ -45,6 +46,7 @@ mod setup;
 mod spec;
 mod task;
 pub mod track;
+mod warning;
 mod worker;
 mod workspace;
 
@@ -80,9 +82,9 @@ pub use record::{
     same_name_warning,
 };
 pub use results::{
-    Answering, CutShare, Difference, EvidenceChunk, EvidenceLoss, FunctionFailure, JudgeResult, LossStep,
+    Answering, CutShare, Difference, EqualTrial, EvidenceChunk, EvidenceLoss, FunctionFailure, JudgeResult, LossStep,
     MetricComparison, MetricResult, NotEnriched, QualificationRecord, QuestionLoss, QuestionResult, RANKED_CHUNKS,
-    RIGHT_FROM, Results, TrialResult, TrialUsage, Winner, cut_share,
+    RIGHT_FROM, Results, RetrievalCount, TrialResult, TrialUsage, Winner, cut_share,
 };
 pub use scoring::{
     CompareError, MetricScores, RowScores, ScoreResults, ScoredAnswers, Scorer, Scoring, ScoringMetric, TableRowsError,
@@ -93,9 +95,10 @@ pub use setup::{ClusterSetup, Connect, Control, Setup};
 pub use spec::{
     CorpusSpec, DatasetSpec, EngineSpec, EvaluateSpec, Experiment, GenerateSpec, LocalEngineSpec, Override,
     RayEngineSpec, ScoringChoice, ScoringSpec, Spaces, SpecError, SpecTextError, StageSpec, TrackerConfig,
-    TrackerSettingsError, nearest,
+    TrackerSettingsError, WarningSpec, nearest,
 };
 pub use task::read::{ReadContent, content as read_file};
+pub use warning::{Warning, WarningCode, WarningKind, WarningTime};
 pub use worker::Worker;
 pub use workspace::{PastRun, Workspace};
 

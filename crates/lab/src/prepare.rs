@@ -1,6 +1,7 @@
 //! Checks and plans an experiment: [`Session::prepare`] finds every mistake before work or money is
 //! spent. Its only work is to parse the corpus and, if there are none yet, to generate golden questions.
 
+pub(crate) mod facts;
 pub(crate) mod questions;
 pub(crate) mod searched;
 pub(crate) mod text_sample;
@@ -18,6 +19,7 @@ use crate::{
         used_models::{identities, used_models},
     },
     task::{CallTurn, RunContext},
+    warning::{self, RunFacts, Warning},
     workspace::ClaimedArtifacts,
 };
 use eval::{Question, dataset::DatasetReport};
@@ -55,6 +57,8 @@ pub struct PreparedRun {
     /// Other runs that use the same object store now: what each of them
     /// finishes is shared, what it is doing is not.
     pub concurrent_runs: usize,
+    /// What would put trials at a disadvantage, as far as that is known before the run.
+    pub warnings: Vec<Warning>,
     /// The run's id: that of its plan.
     pub run: String,
     /// What tasks share.
@@ -62,6 +66,8 @@ pub struct PreparedRun {
     pub(crate) sources: ModelsAndCorpus,
     /// Some of the documents, for estimates.
     pub(crate) text_sample: Arc<TextSample>,
+    /// What warnings are found from, before the run.
+    pub(crate) facts: RunFacts,
 }
 
 /// A plan's models and corpus.
@@ -133,6 +139,7 @@ async fn check_and_plan(session: &Session, claimed: &mut ClaimedArtifacts) -> Re
     let trials = trial::grid(experiment);
     let plan = sources.plan(session, &trials, &questions, None);
     let run = format!("{}-{}", experiment.name, plan.key().short());
+    let facts = facts::planned(experiment, &trials, &sources.identities, corpus.facts, &questions);
     let run_context = Arc::new(run_context(session, source, questions.clone(), &run)?);
     Ok(PreparedRun {
         trials,
@@ -146,9 +153,11 @@ async fn check_and_plan(session: &Session, claimed: &mut ClaimedArtifacts) -> Re
         left_out: corpus.left_out,
         dataset: experiment.dataset.as_ref().map(|_| report),
         concurrent_runs: claimed.others().await,
+        warnings: warning::find(&facts, &experiment.warnings.ignore),
         run,
         run_context,
         sources,
+        facts,
     })
 }
 

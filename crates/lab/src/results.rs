@@ -6,6 +6,7 @@ mod baselines;
 mod comparison;
 mod cut_share;
 mod difference;
+mod equal;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod front;
@@ -24,6 +25,7 @@ pub use comparison::MetricComparison;
 pub(crate) use comparison::{RangedMetric, ScoreTable, ScoresByMetric, StoredScore, compare_metrics};
 pub use cut_share::{CutShare, cut_share};
 pub use difference::Difference;
+pub use equal::EqualTrial;
 pub(crate) use front::counts_money;
 pub use judges::{JudgeResult, QualificationRecord};
 pub use loss::{EvidenceChunk, EvidenceLoss, LossStep, QuestionLoss, RANKED_CHUNKS};
@@ -33,10 +35,11 @@ pub(crate) use losses::{
     judge_answer,
 };
 pub(crate) use objective::contribution;
-pub use trial::{FunctionFailure, MetricResult, NotEnriched, QuestionResult, TrialResult, TrialUsage};
+pub use trial::{FunctionFailure, MetricResult, NotEnriched, QuestionResult, RetrievalCount, TrialResult, TrialUsage};
+pub(crate) use verdict::nothing_retrieved;
 pub(crate) use winner::choose;
 
-use crate::{Error, budget::BudgetResult, layout::RunFileName, search::SearchResult};
+use crate::{Error, budget::BudgetResult, layout::RunFileName, search::SearchResult, warning::Warning};
 use eval::{Question, dataset::DatasetReport};
 use models::Spending;
 use rag::load::{Rejected, Unread};
@@ -150,6 +153,9 @@ pub struct Results {
     /// The judges, and how they did on labelled cases.
     #[serde(default)]
     pub judges: Vec<JudgeResult>,
+    /// What put trials at a disadvantage, the gravest first, without what the experiment file ignores.
+    #[serde(default)]
+    pub warnings: Vec<Warning>,
 }
 
 /// The error for a trial that does not exist.
@@ -263,7 +269,7 @@ mod tests {
         let mut written = serde_json::to_value(fixture::results(1)).unwrap();
         let later =
             ["unread", "dataset", "left_out", "verdict", "repeated", "function_errors", "search", "budget", "partial"];
-        for field in later.into_iter().chain(["damaged_entries", "judges"]) {
+        for field in later.into_iter().chain(["damaged_entries", "judges", "warnings"]) {
             assert!(written.as_object_mut().unwrap().remove(field).is_some(), "{field}");
         }
         assert_eq!(serde_json::from_value::<Results>(written.clone()).unwrap(), fixture::results(1));

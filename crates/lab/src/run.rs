@@ -8,7 +8,7 @@ use crate::{
     Error, PreparedRun, Session,
     engine::{PlanOutcome, stored_tasks},
     error_chain,
-    gather::{RunPart, gather, measure},
+    gather::{RunPart, gather, measure, warnings, warnings_of_results},
     healing::Healing,
     layout::{self, RunFileName},
     plan::{Outputs, Trial, TrialTasks},
@@ -80,7 +80,8 @@ impl<'a> Run<'a> {
         {
             prepared.run_context.log("run_failed", json!({ "error": error_chain(error) }));
         }
-        let (outcome, results) = searched?;
+        let (outcome, mut results) = searched?;
+        results.warnings = warnings(session, prepared, &outcome, &results).await;
         let found = serde_json::to_vec(&results).map_err(Error::table)?;
         let provenance = RunProvenance::of(session, prepared, &outcome).to_json()?;
         workspace.write_run_file(&prepared.run, RunFileName::Frozen, provenance).await?;
@@ -122,6 +123,7 @@ impl<'a> Run<'a> {
         let outcome = PlanOutcome { outputs, reused: plan.tasks.len(), ..PlanOutcome::default() };
         let part = RunPart { trials: &trials, plan: &plan };
         let mut results = gather(session, prepared, part, &outcome).await?;
+        results.warnings = warnings_of_results(prepared, &results, &session.experiment.warnings.ignore);
         let (scored, all) = (trials.len(), prepared.trials.len());
         results.mark_unfinished(format!(
             "the run was interrupted: {scored} of {all} trials are scored; the next `run` goes on"

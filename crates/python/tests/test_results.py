@@ -228,6 +228,38 @@ def test_losses_name_the_step_the_chunk_and_the_shared_terms_of_each_question():
     assert (third["step"], third["lost"], third["evidence"]) == (None, None, 2), "a run of an earlier version"
 
 
+def test_warnings_are_a_table_before_and_after_a_run(tmp_path):
+    workspace = Workspace(tmp_path, documents=8)
+    (workspace.folder / "docs" / "prices.csv").write_text("a,b\n")
+    (workspace.folder / "docs" / "old.csv").write_text("a,b\n")
+    space = {"chunker": ["sentence"], "enrich": ["none", "heading"], "retriever": [{"bm25": {"top_k": 3}}]}
+    changes = {"models": None, "space": space, "evaluate": {"metrics": ["recall"]}}
+    experiment = reverie.Experiment(settings(workspace, "http://127.0.0.1:1", **changes))
+    columns = ["code", "trials", "count", "total", "text", "action"]
+
+    planned = experiment.plan().warnings()
+    assert planned.columns == columns
+    (unread,) = [row for row in planned if row["code"] == "unread-types"]
+    assert unread["text"] == "2 files were not read because of the type: 2 .csv"
+    assert (unread["trials"], unread["count"], unread["total"]) == ([], 2, 10) and unread["action"]
+    assert unread["text"] in repr(experiment.plan()) + experiment.plan()._repr_html_()
+
+    results = experiment.run(progress=False)
+    told = results.warnings()
+    assert told.columns == columns and unread in list(told)
+    assert [row for row in results.warnings("t01") if row["trials"] == ["t02"]] == []
+    assert f"Warning (unread-types): {unread['text']}." in repr(results)
+    with pytest.raises(LookupError):
+        results.warnings("t99")
+
+    changes["warnings"] = {"ignore": ["unread-types"]}
+    quiet = reverie.Experiment(settings(workspace, "http://127.0.0.1:1", **changes))
+    assert "unread-types" not in quiet.plan().warnings()["code"]
+    assert "unread-types" not in quiet.run(progress=False).warnings()["code"]
+    with pytest.raises(ValueError, match="did you mean `unread-types`"):
+        reverie.Experiment(settings(workspace, "http://127.0.0.1:1", **changes | {"warnings": {"ignore": ["unread-type"]}}))
+
+
 def test_effects_are_differences_between_trials_that_are_equal_on_all_other_axes(tmp_path):
     changes = {
         "models": None,

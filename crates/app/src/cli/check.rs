@@ -27,6 +27,9 @@ both scores, or if the mean loss is beyond the margin and too few questions diff
 prove it. PASS (exit code 0) otherwise; it names the smallest loss that this number of
 questions can show, because a pass on few questions proves little.
 
+Warnings of the run are told and fail nothing; `fail_check = [\"CODE\", …]` under [warnings]
+of the experiment file names those that do (exit code 6).
+
 The objective is that of the bundle: an experiment file that was changed cannot take a
 metric out. A question whose text or evidence was changed, and a metric that is
 measured otherwise, are refused (exit code 2): promote a current trial. Of the bundle
@@ -67,6 +70,7 @@ pub async fn run(cx: &CommandContext, arguments: CheckArguments) -> Result<u8, C
             answering.trial
         ));
     }
+    let mut check = check.with_failing_warnings(&session.experiment.warnings.fail_check);
     // A gate on an old run would pass every change, so each report says what changed since.
     let changed = cx.note_changes_since(&session, &record).await;
     check.notes.extend(changed.into_iter().map(|line| format!("since that run: {line}")));

@@ -57,6 +57,7 @@ verbs! {
         #[command(visible_alias = "explain")]
         Components(components::ComponentsArguments),
         Schema(schema::SchemaArguments),
+        Warnings(warnings::WarningsArguments),
     }
     "Golden questions" {
         Golden(golden::GoldenArguments),

@@ -64,6 +64,7 @@ fn remarks(check: &Check) -> Vec<String> {
         ));
     }
     remarks.extend(check.notes.iter().map(|note| format!("note: {note}")));
+    remarks.extend(super::warning_lines(&check.warnings));
     remarks
 }
 
@@ -247,6 +248,7 @@ mod tests {
                 metric("tokens", MetricOutcome::Shown),
             ],
             notes: vec!["other documents".to_owned()],
+            warnings: Vec::new(),
         }
     }
 

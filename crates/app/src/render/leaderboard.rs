@@ -67,12 +67,14 @@ pub fn leaderboard(board: &Board, layout: &TableLayout) -> Result<String, NoColu
         let trial = board.answering.as_ref().map_or("t01", |answering| &answering.trial);
         line(unscored);
         line(&format!("ask: reverie query \"…\" --trial {trial}"));
+        super::warning_lines(&board.warnings).iter().for_each(|warning| line(warning));
         return Ok(text);
     }
     let (trials, left_out) = trials(board, layout)?;
     let _ = write!(text, "\n{trials}");
     let mut line = |sentence: &str| _ = write!(text, "\n{}", layout.wrap(sentence));
     board.verdict.iter().for_each(|sentence| line(sentence));
+    super::warning_lines(&board.warnings).iter().for_each(|warning| line(warning));
     if !left_out.is_empty() {
         let names: Vec<&str> = left_out.iter().map(|column| column.name.as_str()).collect();
         line(&format!("no room for {}: `--wide` shows all, `--columns` chooses", names.join(", ")));
@@ -432,6 +434,7 @@ mod tests {
             groups: Vec::new(),
             front: Vec::new(),
             effects: Vec::new(),
+            warnings: Vec::new(),
             notes: vec![
                 note(About::Search, "", "search by race: 1 of 2 answers asked for (50 %)"),
                 note(About::Judge, "gpt", "judged by gpt: supported qualified"),
@@ -550,5 +553,24 @@ PARTIAL: the budget was reached (--budget-usd, or `budget` under [evaluate])
 everything is indexed by t02
 ask: reverie query \"…\" --trial t02";
         assert_eq!(leaderboard(&board, &TableLayout::default()).unwrap(), expected);
+    }
+
+    #[test]
+    fn warnings_stand_right_below_the_verdict() {
+        let warning = lab::Warning {
+            code: lab::WarningCode::RetrievesNothing,
+            trials: vec!["t02".to_owned()],
+            text: "t02: nothing was retrieved for 5 of 5 questions".to_owned(),
+            count: Some(5),
+            total: Some(5),
+            action: "look at one".to_owned(),
+        };
+        let board = Board { warnings: vec![warning], ..board() };
+        let told = "warning: t02: nothing was retrieved for 5 of 5 questions [retrieves-nothing]\nwhat a warning means";
+        let text = leaderboard(&board, &TableLayout::default()).unwrap();
+        assert!(text.contains(&format!("no winner: nothing was scored\n{told}")), "{text}");
+        let unscored = Board { unscored: Some("everything is indexed by t02".to_owned()), ..board };
+        let text = leaderboard(&unscored, &TableLayout::default()).unwrap();
+        assert!(text.contains(&format!("--trial t02\n{told}")), "a run without questions has warnings too: {text}");
     }
 }

@@ -25,6 +25,7 @@ mod runs;
 mod scores;
 mod store;
 mod visible;
+mod warnings;
 
 pub use catalogue::{catalogue, catalogue_entry};
 pub use check::{check, check_junit, check_markdown};
@@ -51,6 +52,7 @@ pub use runs::{RunListEntry, runs};
 pub use scores::{scores, scoring};
 pub use store::{ByteBar, copy_plan, copy_result, garbage, inventory, verification};
 pub use visible::{visible, visible_json, visible_line};
+pub use warnings::{WarningDocs, warning_docs, warning_kind, warning_lines, warning_list};
 
 pub use lab::board::count;
 

@@ -54,7 +54,7 @@ fn documents(n: usize) -> String {
 }
 
 /// Remarks on the inputs of a run: the questions, the columns that are not used,
-/// and the files that gave no document.
+/// the files that gave no document, and warnings.
 pub fn inputs(prepared: &PreparedRun) -> Vec<String> {
     let mut lines: Vec<String> = prepared.dataset.iter().flat_map(super::dataset_report).collect();
     for rejected in &prepared.rejected {
@@ -71,6 +71,7 @@ pub fn inputs(prepared: &PreparedRun) -> Vec<String> {
             ids.join(", ")
         ));
     }
+    lines.extend(super::warning_lines(&prepared.warnings));
     if prepared.concurrent_runs > 0 {
         let runs = if prepared.concurrent_runs == 1 { "another run uses" } else { "other runs use" };
         lines.push(format!(

@@ -61,4 +61,5 @@ mod swapped_bundles;
 mod tls;
 mod traces;
 mod upstream;
+mod warnings;
 mod workspace;

@@ -16,6 +16,11 @@ pub(super) fn rules_of(language: Option<Lang>) -> Lang {
     language.unwrap_or(Lang::Eng)
 }
 
+/// The English name of a text's language, such as `German`, if it is certain.
+pub fn language_name(text: &str) -> Option<&'static str> {
+    of(text).map(|language| language.eng_name())
+}
+
 /// Refuses a question in another language than its passage.
 pub(super) fn check(question: &str, passage: Option<Lang>) -> Result<(), RejectionReason> {
     match (passage, of(question)) {

@@ -1,6 +1,7 @@
 //! The remark on where the first trial lost the evidence of questions.
 
-use super::note::{About, Note, count};
+use super::note::{About, Note};
+use crate::number::count;
 use crate::results::{Results, count_losses};
 
 /// A remark for the trial that answers; none if none of its questions was lost.

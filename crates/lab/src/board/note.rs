@@ -1,4 +1,4 @@
-//! A remark of a leaderboard, and how it writes numbers.
+//! A remark of a leaderboard.
 
 use serde::{Deserialize, Serialize};
 
@@ -57,21 +57,4 @@ pub enum About {
     Budget,
     /// Damaged entries of the journal.
     Journal,
-}
-
-/// A number with a comma after every three digits.
-pub fn count(n: usize) -> String {
-    let digits = n.to_string();
-    let groups: Vec<&str> =
-        digits.as_bytes().rchunks(3).rev().filter_map(|group| std::str::from_utf8(group).ok()).collect();
-    groups.join(",")
-}
-
-/// An amount of text in the largest unit that fits at least once.
-pub fn size(bytes: usize) -> String {
-    match bytes {
-        0..1000 => format!("{bytes} bytes"),
-        1000..1_000_000 => format!("{:.1} KB", bytes as f64 / 1e3),
-        _ => format!("{:.2} MB", bytes as f64 / 1e6),
-    }
 }

@@ -4,13 +4,15 @@
 use super::{
     TrialStanding,
     losses::losses,
-    note::{About, Note, count, size},
+    note::{About, Note},
     turns::turns,
 };
 use crate::{
     budget::BudgetResult,
+    number::{count, size},
     results::{CutShare, JudgeResult, NotEnriched, Results, TrialResult, counts_money, cut_share},
     search::{SearchResult, StopKind},
+    warning::WarningCode,
 };
 use eval::{Missing, Score, dataset::Split, qualify::Qualification, statistics::Interval};
 use models::{Cap, Spending, SpentTotals};
@@ -157,7 +159,10 @@ fn missing(notes: &mut Vec<Note>, results: &Results) {
     }
     notes.extend(fallbacks(results));
     notes.extend(not_enriched(results));
-    notes.extend(cut_texts(results));
+    // A warning says it with more numbers.
+    if results.warnings.iter().all(|warning| warning.code != WarningCode::LongTexts) {
+        notes.extend(cut_texts(results));
+    }
     notes.extend(unknown_prices(results));
     notes.extend(unpriced(results));
     let unpaid = count_unpaid(results);

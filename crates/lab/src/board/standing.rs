@@ -1,7 +1,7 @@
 //! Where a trial stands on a leaderboard.
 
 use crate::{
-    results::{Results, TrialResult, Winner},
+    results::{EqualTrial, Results, TrialResult, Winner, nothing_retrieved},
     search::StopKind,
 };
 use serde::{Deserialize, Serialize};
@@ -74,23 +74,41 @@ impl TrialStanding {
     }
 }
 
-/// A row's standing in a word or two; for a trial that is behind, its group.
+/// A row's standing in a word or two; for a trial that is behind, its group. A trial that is first although it found
+/// nothing for half of the questions or more is never called first without that.
 pub(super) fn label(standing: TrialStanding, trial: &TrialResult) -> String {
-    match (standing, trial.group) {
+    let label = match (standing, trial.group) {
         (TrialStanding::Behind, Some(group)) => format!("group {group}"),
         (TrialStanding::NotRanked, _) => String::new(),
         _ => standing.name().to_owned(),
+    };
+    let is_first = matches!(standing, TrialStanding::Winner | TrialStanding::Leads);
+    match trial.retrieval.filter(|count| is_first && count.empty > 0 && count.empty * 2 >= count.questions) {
+        Some(count) => format!("{label}, nothing found for {} of {}", count.empty, count.questions),
+        None => label,
     }
 }
 
-/// Where a trial stands among all of its run, in a sentence.
-pub(super) fn place(trial: &TrialResult) -> String {
+/// Where a trial stands among all of its run, in a sentence, with what limits it.
+pub(super) fn place(standing: TrialStanding, trial: &TrialResult) -> String {
+    let equal = trial.equal_to.as_ref().map(|EqualTrial { trial, same_output }| {
+        let what = if *same_output { "passages and answers" } else { "scores" };
+        format!("the same {what} as {trial} for every question")
+    });
+    let limits = equal.into_iter().chain(nothing_retrieved(trial));
+    std::iter::once(place_alone(standing, trial)).chain(limits).collect::<Vec<_>>().join("; ")
+}
+
+fn place_alone(standing: TrialStanding, trial: &TrialResult) -> String {
     if let Some(stop) = &trial.stopped {
         return format!("stopped by the search: {}", stop.reason);
     }
     let p_value = trial.p_value.map_or_else(String::new, |p| format!(" ({})", p_value_text(p)));
     match trial.group {
         None => "without scores to choose by".to_owned(),
+        Some(1) if !trial.tied && standing == TrialStanding::NotRanked => {
+            "not ranked: no trial is named first".to_owned()
+        }
         Some(1) if !trial.tied => "leads, in the group that holds the best trial with 95 % confidence".to_owned(),
         Some(1) => format!("in the group that holds the best trial with 95 % confidence{p_value}"),
         Some(group) => format!("in group {group}: worse than the best{p_value}"),
@@ -105,7 +123,10 @@ fn p_value_text(p: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{results::fixture, search::Stop};
+    use crate::{
+        results::{RetrievalCount, fixture},
+        search::Stop,
+    };
 
     /// What is known of the second of two trials.
     fn trial(stopped: Option<StopKind>, tied: bool, group: Option<usize>, p_value: Option<f64>) -> TrialResult {
@@ -183,7 +204,41 @@ mod tests {
             (None, false, Some(3), Some(0.0), "in group 3: worse than the best (p < 0.001)"),
         ];
         for (stopped, tied, group, p_value, expected) in table {
-            assert_eq!(place(&trial(stopped, tied, group, p_value)), expected);
+            assert_eq!(place(TrialStanding::Leads, &trial(stopped, tied, group, p_value)), expected);
         }
+        let refused = place(TrialStanding::NotRanked, &trial(None, false, Some(1), None));
+        assert_eq!(refused, "not ranked: no trial is named first");
+    }
+
+    #[test]
+    fn a_trial_that_finds_nothing_is_never_called_first_without_that() {
+        let found = |questions, empty| {
+            let count = RetrievalCount { questions, empty };
+            TrialResult { retrieval: Some(count), ..trial(None, false, Some(1), None) }
+        };
+        for (standing, questions, empty, expected) in [
+            (TrialStanding::Leads, 15, 14, "leads, nothing found for 14 of 15"),
+            (TrialStanding::Winner, 4, 2, "winner, nothing found for 2 of 4"),
+            (TrialStanding::Winner, 15, 1, "winner"),
+            (TrialStanding::Leads, 0, 0, "leads"),
+            (TrialStanding::Tied, 15, 14, "tied"),
+        ] {
+            assert_eq!(label(standing, &found(questions, empty)), expected);
+        }
+        let leads = "leads, in the group that holds the best trial with 95 % confidence";
+        let text = place(TrialStanding::Leads, &found(15, 1));
+        assert_eq!(text, format!("{leads}; nothing was retrieved for 1 of 15 questions"), "however few they are");
+        assert_eq!(place(TrialStanding::Leads, &found(15, 0)), leads);
+    }
+
+    #[test]
+    fn the_place_of_a_trial_names_the_one_that_it_equals() {
+        let equal = |same_output| {
+            let equal = EqualTrial { trial: "t01".to_owned(), same_output };
+            place(TrialStanding::Tied, &TrialResult { equal_to: Some(equal), ..trial(None, true, Some(1), None) })
+        };
+        let group = "in the group that holds the best trial with 95 % confidence";
+        assert_eq!(equal(true), format!("{group}; the same passages and answers as t01 for every question"));
+        assert_eq!(equal(false), format!("{group}; the same scores as t01 for every question"));
     }
 }

@@ -311,3 +311,26 @@ fn queries_that_were_not_written_are_counted_for_the_trials_that_share_them() {
         board.notes.iter().filter(|note| note.about == About::Queries).map(|note| note.subject.as_deref()).collect();
     assert_eq!(subjects, [None, Some("t03")]);
 }
+
+#[test]
+fn warnings_of_the_results_stand_in_the_board_and_take_the_place_of_the_note_about_cut_texts() {
+    let mut results = chosen();
+    let used = models::ModelUsage { model: "small".to_owned(), cut_texts: 3, ..models::ModelUsage::default() };
+    results.trials[0].usage.index.add("a", &used);
+    let board = Board::of(&results);
+    assert!(board.warnings.is_empty());
+    assert_eq!(told(&board, About::Queries).len(), 1, "results of an earlier version have no warnings");
+    results.warnings = vec![Warning {
+        code: crate::WarningCode::LongTexts,
+        trials: vec!["t01".to_owned()],
+        text: "t01: 3 chunks were longer than `small` reads, and were cut".to_owned(),
+        count: Some(3),
+        total: None,
+        action: "use smaller chunks".to_owned(),
+    }];
+    let board = Board::of(&results);
+    assert_eq!((board.warnings.as_slice(), told(&board, About::Queries).len()), (results.warnings.as_slice(), 0));
+    let mut written = serde_json::to_value(&board).unwrap();
+    written.as_object_mut().unwrap().remove("warnings");
+    assert!(serde_json::from_value::<Board>(written).unwrap().warnings.is_empty(), "of an earlier version");
+}

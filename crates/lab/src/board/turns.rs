@@ -1,7 +1,8 @@
 //! How trials do at each turn of conversations. The first turn has no history,
 //! so it is the same for all ways to search a follow-up question.
 
-use super::note::{About, Note, count};
+use super::note::{About, Note};
+use crate::number::count;
 use crate::results::Results;
 use eval::{Question, statistics};
 use models::Role;

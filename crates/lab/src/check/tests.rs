@@ -625,3 +625,34 @@ fn a_loss_is_open_where_too_few_questions_differ_and_the_margin_or_the_interval_
     let lacks = |interval| metric(MetricOutcome::Passed, false, Some(interval), 5).lacks_questions(&gains, 0.0);
     assert_eq!((lacks((0.1, 0.5)), lacks((-0.1, 0.5)), lacks((-0.5, -0.1))), (true, false, false));
 }
+
+#[test]
+fn a_warning_fails_a_check_only_if_its_code_is_named_and_it_concerns_the_trial() {
+    let scores = [("recall", whole([1.0, 0.5, 1.0, 0.5, 1.0, 1.0]))];
+    let warning = |code, trials: &[&str]| Warning {
+        code,
+        trials: trials.iter().map(|&id| id.to_owned()).collect(),
+        text: "told".to_owned(),
+        count: None,
+        total: None,
+        action: "nothing".to_owned(),
+    };
+    let mut found = results(&scores);
+    found.warnings = vec![
+        warning(WarningCode::RetrievesNothing, &["t01"]),
+        warning(WarningCode::LongTexts, &["t02"]),
+        warning(WarningCode::UnreadTypes, &[]),
+    ];
+    let run = RunRecord::of_results(&found, EXPERIMENT);
+    let check = checked(&record(&scores), &run, 0.0);
+    let told: Vec<WarningCode> = check.warnings.iter().map(|warning| warning.code).collect();
+    assert_eq!(told, [WarningCode::RetrievesNothing, WarningCode::UnreadTypes], "another trial's is left out");
+    assert_eq!(check.verdict, CheckVerdict::Pass);
+    for codes in [&[][..], &[WarningCode::LongTexts], &[WarningCode::EqualTrials]] {
+        assert_eq!(check.clone().with_failing_warnings(codes), check, "{codes:?}");
+    }
+    let failed = check.clone().with_failing_warnings(&[WarningCode::UnreadTypes, WarningCode::RetrievesNothing]);
+    assert_eq!(failed.verdict, CheckVerdict::Fail);
+    let named = "t01 has a warning that fails a check: `retrieves-nothing`, `unread-types`; ";
+    assert_eq!(failed.sentence, format!("{named}{}", check.sentence));
+}

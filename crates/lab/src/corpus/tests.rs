@@ -16,7 +16,25 @@ fn corpus(read: &[&str], absent: &[&str], rejected: &[&str], unread: &[&str]) ->
         absent: absent.iter().map(file).collect(),
         rejected: rejected.collect(),
         unread: unread.collect(),
+        unread_types: BTreeMap::new(),
     }
+}
+
+#[test]
+fn files_of_the_experiment_itself_are_no_documents_that_are_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let experiment = text("chunker = \"sentence\"\nretriever = \"bm25\"", "metrics = [\"recall\"]");
+    let experiment = experiment.replace("\"docs\"", "\".\"\nmetadata = \"table.csv\"");
+    let session = session(folder.path(), &experiment);
+    let of = |types: &[(&str, u64)]| -> BTreeMap<String, u64> {
+        types.iter().map(|(ending, n)| ((*ending).to_owned(), *n)).collect()
+    };
+    let seen = of(&[(".csv", 1), (".pptx", 2)]);
+    assert_eq!(without_own_files(&session.experiment, seen.clone()), seen, "there is no such table");
+    std::fs::write(folder.path().join("table.csv"), "path\n").unwrap();
+    assert_eq!(without_own_files(&session.experiment, seen), of(&[(".pptx", 2)]));
+    let two = of(&[(".csv", 2)]);
+    assert_eq!(without_own_files(&session.experiment, two), of(&[(".csv", 1)]));
 }
 
 /// What is read of this table, and the mistakes.

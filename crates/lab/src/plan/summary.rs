@@ -1,7 +1,7 @@
 //! A plan in numbers: its tasks per operator, and what they should take and cost.
 
 use super::{Plan, estimate::CostEstimate, graph::TaskId, time::TimeEstimate, work::Task};
-use crate::operator::Operator;
+use crate::{operator::Operator, warning::Warning};
 use eval::dataset::DatasetReport;
 use rag::load::{Rejected, Unread};
 use serde::Serialize;
@@ -28,6 +28,8 @@ pub struct PlanSummary {
     pub unread: Vec<Unread>,
     /// Questions that are left out, since their evidence stands in an unread file.
     pub left_out: Vec<String>,
+    /// What would put trials at a disadvantage, as far as that is known before the run.
+    pub warnings: Vec<Warning>,
     /// How long the remaining tasks should take, from earlier runs on this machine.
     pub time: Option<TimeEstimate>,
 }

@@ -8,7 +8,9 @@ use crate::{
     artifact::DocumentRow,
     corpus::{CorpusSurvey, LoadedCorpus},
     golden::{Documents, generate_golden},
+    prepare::facts::LanguageSample,
     spec::{DatasetSpec, Experiment},
+    warning::CorpusFacts,
 };
 use eval::{
     Dataset, Question,
@@ -119,7 +121,8 @@ pub(super) async fn read_questions(
     let to_generate = dataset.is_none();
     let mut dataset = dataset.unwrap_or_default();
     let report = DatasetReport::of(&dataset, ignored);
-    let corpus = read_corpus(loaded, &mut dataset, mistakes).await?;
+    let mut corpus = read_corpus(loaded, &mut dataset, found.files.files.len(), mistakes).await?;
+    corpus.facts.unread_types.clone_from(&found.files.unread_types);
     if corpus.documents == 0 {
         let rejected = corpus.rejected.iter().chain(&found.files.rejected);
         let mut reasons: Vec<String> =
@@ -186,6 +189,8 @@ pub(super) struct CorpusSummary {
     pub(super) rejected: Vec<Rejected>,
     /// The fields that some document has.
     fields: BTreeSet<String>,
+    /// What warnings are found from.
+    pub(super) facts: CorpusFacts,
     /// Questions that were taken out of the dataset, by id.
     pub(super) left_out: Vec<String>,
 }
@@ -195,20 +200,26 @@ pub(super) struct CorpusSummary {
 async fn read_corpus(
     loaded: &LoadedCorpus,
     dataset: &mut Dataset,
+    files: usize,
     mistakes: &mut Vec<String>,
 ) -> Result<CorpusSummary, Error> {
     let mut corpus = CorpusSummary::default();
     let mut anchoring = dataset.anchoring();
+    let sample = LanguageSample::of(files);
     loaded
         .rows(|row| match row {
             DocumentRow::Document(document) => {
+                corpus.facts.add(&document, sample.takes(corpus.documents));
                 corpus.documents += 1;
                 corpus.text_bytes += document.text.len();
                 corpus.text_sample.add(&document);
                 add_fields(&mut corpus.fields, &document);
                 anchoring.visit(&document.path, &document.text);
             }
-            DocumentRow::Rejected(rejected) => corpus.rejected.push(rejected),
+            DocumentRow::Rejected(rejected) => {
+                corpus.facts.add_rejected(&rejected);
+                corpus.rejected.push(rejected);
+            }
         })
         .await?;
     // Evidence in a file that could not be read is not wrong: its questions

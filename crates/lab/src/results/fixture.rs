@@ -55,6 +55,7 @@ pub(crate) fn results(trials: usize) -> Results {
         partial: None,
         damaged_entries: 0,
         judges: Vec::new(),
+        warnings: Vec::new(),
     }
 }
 

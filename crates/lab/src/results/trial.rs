@@ -1,6 +1,6 @@
 //! What was measured of one trial.
 
-use super::QuestionLoss;
+use super::{EqualTrial, QuestionLoss};
 use crate::{plan::Trial, search::Stop};
 use eval::{Scored, statistics::Summary};
 use models::Ledger;
@@ -122,6 +122,13 @@ pub struct TrialResult {
     /// latency and better in one of them.
     #[serde(default)]
     pub front: bool,
+    /// The earlier trial of the leaderboard that it equals on every question; none if it equals none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub equal_to: Option<EqualTrial>,
+    /// For how many questions it retrieved nothing; none if it retrieves nothing by design, or if an
+    /// earlier version made these results.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retrieval: Option<RetrievalCount>,
     /// Why it was not asked all questions, if a search stopped it.
     #[serde(default)]
     pub stopped: Option<Stop>,
@@ -157,12 +164,23 @@ impl TrialResult {
             questions_needed: None,
             effect_size: None,
             front: false,
+            equal_to: None,
+            retrieval: None,
             stopped: None,
             questions,
             failures: Vec::new(),
             function_failures: Vec::new(),
         }
     }
+}
+
+/// How many questions were searched, and for how many nothing was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RetrievalCount {
+    /// Questions that were searched.
+    pub questions: usize,
+    /// Those without any passage.
+    pub empty: usize,
 }
 
 /// What a trial's calls used, by model, with the cost at the present prices. The

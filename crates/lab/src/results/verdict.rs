@@ -3,7 +3,8 @@
 //! page, Python and trackers show them. The verdict of a judge (`eval::verdict`)
 //! and that of a check (`CheckVerdict`) are other things.
 
-use super::{Results, TrialResult, Winner, winner::unproven};
+use super::{Results, RetrievalCount, TrialResult, Winner, winner::unproven};
+use crate::number::{count, counted};
 use eval::statistics::MOST_QUESTIONS;
 
 /// The beginning of a verdict that names only a leading trial.
@@ -21,9 +22,11 @@ impl Results {
                 return std::iter::once(format!("no winner: {reason}")).chain(self.baselines()).collect();
             }
         };
-        let tied: Vec<&TrialResult> = self.trials.iter().filter(|trial| trial.tied).collect();
+        // What gave the same as the first trial, question by question, is told as one with it.
+        let differs = |trial: &&TrialResult| !trial.is_same_as(id);
+        let tied: Vec<&TrialResult> = self.trials.iter().filter(|trial| trial.tied).filter(differs).collect();
         // A trial to which a metric of the objective does not apply is not ranked.
-        let ranked = |trial: &&TrialResult| trial.stopped.is_none() && trial.objective.is_some();
+        let ranked = |trial: &&TrialResult| trial.stopped.is_none() && trial.objective.is_some() && differs(trial);
         let others = self.trials.iter().filter(ranked).count();
         // Trials that a search stopped or never tried were compared by fewer questions or
         // not at all.
@@ -34,7 +37,11 @@ impl Results {
         let scaled = if is_scaled && self.objective.len() > 1 { " (each as a share of its range)" } else { "" };
         let by = format!("by the mean of {}{scaled}", self.objective.join(", "));
         let mut sentences = Vec::new();
-        if others == 1 {
+        let has_equals = self.trials.iter().any(|trial| trial.is_same_as(id));
+        if others == 1 && has_equals {
+            sentences
+                .push(format!("{NO_CLEAR_WINNER}{id} leads, {by}, but all trials{plural_qualifier} gave the same"));
+        } else if others == 1 {
             sentences.push(format!("{id} is the only trial that was asked everything, {by}"));
         } else if let (true, open @ 1..) = (tied.is_empty(), unproven(&self.trials)) {
             sentences.push(format!(
@@ -61,8 +68,23 @@ impl Results {
         if !tied.is_empty() {
             sentences.push(self.questions_needed_text(&tied));
         }
+        sentences.extend(self.limits_of(id));
         sentences.extend(self.baselines());
         sentences
+    }
+
+    /// What must stand next to the name of the trial that leads: questions for which it found nothing, and trials that
+    /// equal it.
+    fn limits_of(&self, id: &str) -> impl Iterator<Item = String> {
+        let trial = self.trials.iter().find(|trial| trial.trial.id == id);
+        let nothing = trial.and_then(nothing_retrieved).map(|text| format!("{id}: {text}"));
+        let same: Vec<&TrialResult> = self.trials.iter().filter(|trial| trial.is_same_as(id)).collect();
+        let equal = (!same.is_empty()).then(|| {
+            let verb = if same.len() == 1 { "counts" } else { "count" };
+            let others = names(&same);
+            format!("{others} gave the same as {id} for every question, and {verb} as one with it")
+        });
+        nothing.into_iter().chain(equal)
     }
 
     /// Why no winner is named; none where one is.
@@ -101,6 +123,13 @@ impl Results {
             }
         }
     }
+}
+
+/// For how many questions a trial retrieved nothing, in a sentence; none if it found something for each.
+pub(crate) fn nothing_retrieved(trial: &TrialResult) -> Option<String> {
+    let RetrievalCount { questions, empty } = trial.retrieval.filter(|count| count.empty > 0)?;
+    let all = counted(questions, "question");
+    Some(format!("nothing was retrieved for {} of {all}", count(empty)))
 }
 
 fn names(trials: &[&TrialResult]) -> String {

@@ -2,7 +2,7 @@
 //! of them, and names a winner unless missing scores could change the choice.
 
 use super::{
-    MetricResult, SEED, TrialResult, Winner, front,
+    EqualTrial, MetricResult, SEED, TrialResult, Winner, equal, front,
     objective::{ObjectivePart, scores, summary},
 };
 use crate::{action::Action, search::StopKind};
@@ -32,6 +32,7 @@ pub(crate) fn choose(
     for trial in trials.iter_mut() {
         (trial.test, trial.group, trial.objective) = (None, None, None);
         (trial.p_value, trial.tied, trial.effect_size, trial.questions_needed) = (None, false, None, None);
+        trial.equal_to = None;
         if !choosing.is_empty() && !questions.is_empty() {
             trial.objective = summary(trial, &choosing, part);
             trial.test = summary(trial, &choosing, reported);
@@ -60,6 +61,7 @@ pub(crate) fn choose(
             reasons(trials, &choosing)
         ));
     }
+    equal::mark(trials, &choosing, part);
     compare(trials, &choosing, part);
     if let Some(better) = best_on_shared_questions(trials) {
         let first = &trials[0].trial.id;
@@ -68,17 +70,33 @@ pub(crate) fn choose(
              for, `{better}` is better; see `compare {better} {first}`"
         ));
     }
-    let ranked = trials.iter().filter(|trial| trial.objective.is_some()).count();
+    // A trial that gave the same as the first one, question by question, is the same winner.
+    let first = trials[0].trial.id.clone();
+    let others = || trials.iter().skip(1).filter(|trial| trial.objective.is_some() && !trial.is_same_as(&first));
     match overtaken(trials, &choosing) {
         Some(other) => Winner::Refused(format!(
             "scores are missing, and with them `{other}` could be better than `{}`: {}, or see `show {other}`",
             trials[0].trial.id,
             remedy(trials, &choosing)
         )),
-        None if ranked > 1 && !is_open && !trials.iter().any(|trial| trial.tied) => {
-            Winner::Trial(trials[0].trial.id.clone())
-        }
-        None => Winner::Leads(trials[0].trial.id.clone()),
+        None if trials.iter().all(scores_nothing) => Winner::Refused(format!(
+            "every trial has the worst score by {} for every question, so that none is better than another",
+            objective.join(", ")
+        )),
+        None if others().count() > 0 && !is_open && !others().any(|trial| trial.tied) => Winner::Trial(first),
+        None => Winner::Leads(first),
+    }
+}
+
+/// Whether a trial has the worst score by every metric of the objective for every question, or none at all.
+fn scores_nothing(trial: &TrialResult) -> bool {
+    trial.objective.as_ref().is_none_or(|summary| summary.mean == Some(0.0))
+}
+
+impl TrialResult {
+    /// Whether it gave the same passages and answers as this trial for every question.
+    pub(super) fn is_same_as(&self, id: &str) -> bool {
+        self.equal_to.as_ref().is_some_and(|EqualTrial { trial, same_output }| *same_output && trial == id)
     }
 }
 
@@ -98,11 +116,18 @@ fn best_on_shared_questions(trials: &[TrialResult]) -> Option<String> {
 }
 
 /// Fills in groups, p-values and the questions needed. Trials are in order,
-/// the one that leads first.
+/// the one that leads first. Trials that are equal on every question take part once, as the first of them, and get
+/// its verdict.
 fn compare(trials: &mut [TrialResult], metrics: &[&MetricResult], part: ObjectivePart<'_>) {
     let columns: Vec<Scores> =
         metrics.iter().map(|metric| trials.iter().map(|trial| scores(trial, metric, part)).collect()).collect();
-    let standings = confidence_sets(&columns, SIGNIFICANT, SEED);
+    let representatives = equal::representatives(trials);
+    let distinct: Vec<usize> = (0..trials.len()).filter(|&number| representatives[number] == number).collect();
+    let of_distinct = |column: &Scores| distinct.iter().map(|&number| column[number].clone()).collect();
+    let tested: Vec<Scores> = columns.iter().map(of_distinct).collect();
+    let tested = confidence_sets(&tested, SIGNIFICANT, SEED);
+    // `distinct` is in order and holds every representative.
+    let standings = representatives.iter().map(|first| tested[distinct.partition_point(|number| number < first)]);
     let asked = columns.iter().flatten().map(Vec::len).max().unwrap_or_default();
     for (number, (trial, standing)) in trials.iter_mut().zip(standings).enumerate() {
         // A trial without scores of a metric has no objective, so it gets no group.
@@ -110,7 +135,8 @@ fn compare(trials: &mut [TrialResult], metrics: &[&MetricResult], part: Objectiv
             if trial.objective.is_some() { standing } else { Standing::default() };
         trial.group = group;
         if number > 0 {
-            trial.p_value = p_value;
+            // The first trial has no p-value if nothing was compared with it.
+            trial.p_value = p_value.or((representatives[number] == 0).then_some(1.0));
             trial.tied = group == Some(1);
             trial.questions_needed = more_questions.map(|more| asked + more);
             trial.effect_size = statistics::effect_size(&differences(&columns, number));

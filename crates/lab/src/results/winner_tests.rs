@@ -5,7 +5,7 @@
 //! asked. A `|` stands between metrics. What follows a space says how a search stopped the trial.
 
 use super::{
-    MetricResult, QuestionResult, Results, SEED, Winner, choose, fixture,
+    MetricResult, QuestionResult, Results, RetrievalCount, SEED, Winner, choose, fixture,
     objective::{ObjectivePart, contribution, summary},
 };
 use crate::search::{Stop, StopKind};
@@ -272,6 +272,84 @@ fn choosing_again_forgets_what_was_chosen_before() {
     (old.effect_size, old.questions_needed) = (Some(3.0), Some(99));
     winner(&mut results);
     assert_eq!(results.trials, before);
+}
+
+#[test]
+fn where_every_score_is_the_worst_no_trial_is_named() {
+    let nothing = "every trial has the worst score by recall for every question, so that none is better than another";
+    check("two trials", &["00000000", "00000000"], &Refused(nothing));
+    check("one trial", &["0000"], &Refused(nothing));
+    check("what does not apply changes nothing", &["0000----", "00000000"], &Refused(nothing));
+    check("one score is enough", &["00000001", "00000000"], &Leads("t01"));
+    check("a score may still come", &["00000000", "0000000!"], &Refused("with them `t02` could be better"));
+    let mut loss = results(&["00000000", "00000000"]);
+    metric((0.0, 1.0), false)(&mut loss);
+    assert_eq!(winner(&mut loss), Winner::Leads("t01".to_owned()), "less is better, so 0 is the best score");
+}
+
+/// Gives each trial a passage of this text for every question, or none.
+fn retrieve(results: &mut Results, passages: &[&str]) {
+    for (trial, text) in results.trials.iter_mut().zip(passages) {
+        for question in trial.questions.iter_mut().filter(|_| !text.is_empty()) {
+            question.passages = vec![rag::Passage::of_text("a.md".to_owned(), (*text).to_owned())];
+        }
+    }
+}
+
+#[test]
+fn a_winner_is_named_although_others_gave_exactly_the_same() {
+    let rows = &["99999999", "99999999", "22222222"];
+    let mut equal = results(rows);
+    retrieve(&mut equal, &["x", "x", "y"]);
+    equal.winner = winner(&mut equal);
+    assert_eq!(equal.winner, Winner::Trial("t01".to_owned()));
+    assert_eq!(
+        equal.describe(),
+        [
+            "winner: t01, by the mean of recall; all other trials are worse (95 % confidence set)",
+            "t02 gave the same as t01 for every question, and counts as one with it",
+        ]
+    );
+    let mut other = results(rows);
+    retrieve(&mut other, &["x", "z", "y"]);
+    assert_eq!(winner(&mut other), Winner::Leads("t01".to_owned()), "only the scores are equal");
+    let mut alone = results(&["99999999", "99999999"]);
+    retrieve(&mut alone, &["x", "x"]);
+    alone.winner = winner(&mut alone);
+    assert_eq!(alone.winner, Winner::Leads("t01".to_owned()), "it was compared with nothing else");
+    assert_eq!(alone.describe()[0], "no clear winner: t01 leads, by the mean of recall, but all trials gave the same");
+}
+
+#[test]
+fn equal_trials_take_part_once_and_get_the_verdict_of_the_first() {
+    let numbers = |results: &Results, id: &str| {
+        let trial = results.trials.iter().find(|trial| trial.trial.id == id).unwrap();
+        (trial.group, trial.p_value, trial.questions_needed, trial.effect_size)
+    };
+    let mut once = results(&["9999X999", "99998999", "22222222"]);
+    winner(&mut once);
+    let mut often = results(&["9999X999", "99998999", "22222222", "22222222", "99998999", "22222222"]);
+    winner(&mut often);
+    for (id, twins) in [("t01", &["t01"][..]), ("t02", &["t02", "t05"]), ("t03", &["t03", "t04", "t06"])] {
+        for twin in twins {
+            assert_eq!(numbers(&often, twin), numbers(&once, id), "{twin}");
+        }
+    }
+    let equal: Vec<Option<&str>> =
+        often.trials.iter().map(|trial| trial.equal_to.as_ref().map(|equal| equal.trial.as_str())).collect();
+    assert_eq!(equal, [None, None, Some("t02"), None, Some("t03"), Some("t03")]);
+}
+
+#[test]
+fn the_trial_that_leads_is_told_with_the_questions_for_which_it_found_nothing() {
+    let mut found = results(&["9999", "8888"]);
+    found.winner = winner(&mut found);
+    let before = found.describe();
+    found.trials[0].retrieval = Some(RetrievalCount { questions: 15, empty: 14 });
+    found.trials[1].retrieval = Some(RetrievalCount { questions: 15, empty: 15 });
+    let told = found.describe();
+    assert_eq!(told.len(), before.len() + 1);
+    assert!(told.contains(&"t01: nothing was retrieved for 14 of 15 questions".to_owned()), "{told:?}");
 }
 
 /// A metric with another range or direction.

@@ -15,6 +15,7 @@ mod space;
 mod table;
 mod text_error;
 mod track;
+mod warnings;
 mod wording;
 
 pub use engine::{EngineSpec, LocalEngineSpec, RayEngineSpec, StageSpec};
@@ -26,6 +27,7 @@ pub use space::Spaces;
 pub use text_error::SpecTextError;
 pub(crate) use track::{MlflowConfig, legal_key};
 pub use track::{Pace, TrackerConfig, TrackerSettingsError};
+pub use warnings::WarningSpec;
 
 use crate::search::SearchConfig;
 use eval::{
@@ -187,6 +189,8 @@ pub struct Experiment {
     pub engine: EngineSpec,
     /// The trackers that show runs, in addition to the run's folder.
     pub track: Vec<TrackerConfig>,
+    /// Which warnings are not told, and which fail a check.
+    pub warnings: WarningSpec,
     /// The file's text; with overrides, the resolved experiment. A run stores it without secrets.
     pub text: String,
     /// What the command line replaced, as it was typed: `--limit 3`. Values that may be secrets are

@@ -44,7 +44,7 @@ impl Override {
     /// The flag as it was typed. Values of sections that may hold secrets are replaced by `…`.
     pub(super) fn without_secrets(&self) -> String {
         let (key, value) = self.text.split_once('=').unwrap_or((&self.text, ""));
-        let is_open = ["space", "dataset", "evaluate", "search", "name"]
+        let is_open = ["space", "dataset", "evaluate", "search", "name", "warnings"]
             .iter()
             .any(|section| key.trim() == *section || key.trim().starts_with(&format!("{section}.")));
         match self.flag {

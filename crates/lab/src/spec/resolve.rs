@@ -3,7 +3,7 @@
 use crate::search::{SearchConfig, SearchProblem};
 
 use super::{
-    CorpusSpec, DatasetSpec, Experiment, SpecError, engine,
+    CorpusSpec, DatasetSpec, Experiment, SpecError, WarningSpec, engine,
     evaluate::{self, EvaluateContext},
     nearest,
     overrides::{Override, PlacedOverride},
@@ -18,7 +18,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use toml::de::DeTable;
 
 pub(super) const SECTIONS: &[&str] =
-    &["name", "store", "corpus", "dataset", "models", "space", "search", "evaluate", "engine", "track"];
+    &["name", "store", "corpus", "dataset", "models", "space", "search", "evaluate", "engine", "track", "warnings"];
 
 pub(super) fn resolve(text: &str, base: PathBuf, overrides: &[Override]) -> Result<Experiment, Vec<SpecError>> {
     let placed = PlacedOverride::all(overrides, text.len());
@@ -54,6 +54,7 @@ pub(super) fn resolve(text: &str, base: PathBuf, overrides: &[Override]) -> Resu
     let evaluate = evaluate::read(&mut reader, &root, &context, &mut references);
     let engine = engine::read(&mut reader, &root);
     let track = track::read(&mut reader, &root);
+    let warnings = optional::<WarningSpec>(&mut reader, &root, "warnings").unwrap_or_default();
 
     if dataset.as_ref().is_some_and(|dataset| dataset.limit == Some(0))
         && let Some(table) = root.get("dataset").and_then(|value| value.get_ref().as_table())
@@ -92,6 +93,7 @@ pub(super) fn resolve(text: &str, base: PathBuf, overrides: &[Override]) -> Resu
                 evaluate,
                 engine,
                 track,
+                warnings,
                 text: text.to_owned(),
                 overrides: Vec::new(),
                 file: None,

@@ -2,7 +2,7 @@
 //! what they take, their defaults and what they do. What depends on several
 //! keys at once is only checked when the file is read.
 
-use super::{CorpusSpec, DatasetSpec, LocalEngineSpec, RayEngineSpec, TrackerConfig};
+use super::{CorpusSpec, DatasetSpec, LocalEngineSpec, RayEngineSpec, TrackerConfig, WarningSpec};
 use crate::search::SearchConfig;
 use eval::MetricConfig;
 use models::{Caps, ModelConfig};
@@ -24,6 +24,7 @@ pub(super) fn schema() -> Value {
     let evaluate = evaluate_schema(&mut definitions);
     let local = definitions.add("local", schema_of::<LocalEngineSpec>());
     let ray = definitions.add("ray", schema_of::<RayEngineSpec>());
+    let warnings = definitions.add("warnings", schema_of::<WarningSpec>());
     let sections = json!({
         "name": {
             "type": "string", "pattern": "^[A-Za-z0-9_-]+$",
@@ -47,6 +48,7 @@ pub(super) fn schema() -> Value {
             "description": "What executes the run: this machine, or a Ray cluster.",
         },
         "track": track_schema(&mut definitions),
+        "warnings": warnings,
     });
     json!({
         "$schema": DIALECT,

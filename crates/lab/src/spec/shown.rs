@@ -1,7 +1,7 @@
 //! The resolved experiment for others to read: with all defaults, without anything that may be a
 //! secret.
 
-use super::{Experiment, SpecTextError};
+use super::{Experiment, SpecTextError, WarningSpec};
 use serde_json::{Map, Value, json};
 
 /// Replaces a value that may be a secret.
@@ -77,6 +77,9 @@ impl Experiment {
             })
         };
         let trackers = self.track.iter().filter_map(|tracker| serde_json::to_value(tracker).ok());
+        if self.warnings != WarningSpec::default() {
+            root["warnings"] = json!(self.warnings);
+        }
         root["track"] = Value::Object(trackers.filter_map(|tracker| tracker.as_object().cloned()).flatten().collect());
         root
     }

@@ -9,7 +9,7 @@ use super::{
     reply::{AnswerPart, CallAnswer, StoredAnswer, from_text, to_text, unreadable},
 };
 use crate::{
-    EmbeddingModel, Error, Identity, InputKind, Matrix, ModelUsage, RerankModel, Usage, estimate_tokens, ledger,
+    EmbeddingModel, Error, Identity, InputKind, Matrix, ModelUsage, RerankModel, estimate_tokens, ledger,
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use futures::stream::{FuturesUnordered, StreamExt};

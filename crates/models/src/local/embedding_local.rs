@@ -154,7 +154,9 @@ impl ModelSettings for Config {
     }
 
     fn tokenizer(&self, cx: &ModelContext) -> Result<ModelTokenizer, Error> {
-        self.locate(cx)?.model_tokenizer(&self.document_prefix)
+        let located = self.locate(cx)?;
+        let [_, document] = self.prefixes(located.files.entry.as_ref());
+        located.model_tokenizer(&document)
     }
 
     async fn ready(&self, cx: &ModelContext) -> Result<(), Error> {

@@ -23,7 +23,7 @@ from reverie.answers import Pipeline
 from reverie.functions import to_metrics
 from reverie._settings import Part
 from reverie.results import Comparison, Results, Trial
-from reverie.tables import Table, format_fixed, html_table
+from reverie.tables import Table, format_fixed, html_table, warnings_table
 
 
 class Experiment:
@@ -352,6 +352,11 @@ class Plan:
         )
         return Table(columns, rows)
 
+    def warnings(self) -> Table:
+        """What would put trials at a disadvantage, as far as that is known before the run: a row per warning, as in
+        `reverie.Results.warnings`."""
+        return warnings_table(self._data["warnings"])
+
     def _summary(self) -> str:
         text = f"{self.name}: {self.trials} trials"
         if self.cost:
@@ -363,10 +368,14 @@ class Plan:
         return text
 
     def __repr__(self) -> str:
-        return f"{self._summary()}\n{self.operators()!r}"
+        warnings = [f"Warning ({each['code']}): {each['text']}." for each in self._data["warnings"]]
+        return "\n".join([self._summary(), *warnings, repr(self.operators())])
 
     def _repr_html_(self) -> str:
-        page = f"<p><b>{escape(self._summary())}</b></p>{self.operators()._repr_html_()}"
+        page = f"<p><b>{escape(self._summary())}</b></p>"
+        if self._data["warnings"]:
+            page += f"<p>{'<br>'.join(escape(each['text']) for each in self._data['warnings'])}</p>"
+        page += self.operators()._repr_html_()
         if self.cost and self.cost["models"]:
             names = ["model", "calls", "tokens read", "tokens written, at most", "$"]
             page += html_table(

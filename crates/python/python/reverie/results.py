@@ -11,7 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from reverie import _core
-from reverie.tables import Table, format_fixed, html_table, format_interval, format_value, format_signed
+from reverie.tables import (
+    Table,
+    format_fixed,
+    format_interval,
+    format_signed,
+    format_value,
+    html_table,
+    warnings_table,
+)
 
 # The columns of `leaderboard` by their kind: all of the first group, then all of the next; within a group they keep the
 # board's order. A column of the kind `objective` or `metric` becomes four, `_SUMMARY`, named with these `_SUFFIXES`.
@@ -181,6 +189,22 @@ class Results:
             row = [each[name] for name in ("axis", "value", "baseline", "pairs", "questions", "difference")]
             rows.append([*row, ends["low"], ends["high"]])
         return Table(columns, rows)
+
+    def warnings(self, trial: str | None = None) -> Table:
+        """What put trials at a disadvantage, the gravest first: a row per warning.
+
+        `code` names the kind of warning (`reverie warnings CODE` says what it means), `trials` are the trials that it
+        holds for: none if it is about the documents or the questions. `count` of `total` questions, chunks, files or
+        trials are concerned, as far as they are counted; `action` is what to do. Warnings that `ignore` under
+        `warnings` of the experiment names are left out.
+
+        Args:
+            trial: Only warnings that concern this one: those that name it, and those about the whole run.
+        """
+        only = None if trial is None else self._check_trial(trial)
+        return warnings_table(
+            each for each in self._board["warnings"] if only is None or not each["trials"] or only in each["trials"]
+        )
 
     def questions(self, trial: str | None = None) -> Table:
         """A row per trial and question: the answer, the documents of what was retrieved, a score per metric.
@@ -367,6 +391,7 @@ class Results:
         lines = [f"Partial results: {self.partial}."] if self.partial else []
         verdict = [board["unscored"]] if board["unscored"] else board["verdict"]
         lines += (_sentence(sentence, self.leads) for sentence in verdict)
+        lines += (f"Warning ({each['code']}): {each['text']}." for each in board["warnings"])
         for note in board["notes"]:
             if note["about"] not in _HIDDEN_NOTES:
                 more = ": see failures()" if note["about"] == "functions" else ""

@@ -142,6 +142,14 @@ def format_interval(low: float, high: float, digits: int) -> str:
     return f"[{format_fixed(low, digits)}, {format_fixed(high, digits)}]"
 
 
+def warnings_table(warnings: Iterable[dict[str, Any]]) -> Table:
+    """A row per warning."""
+    columns = [("code", "text"), ("trials", "texts"), ("count", "count"), ("total", "count")]
+    columns += [("text", "text"), ("action", "text")]
+    # Numbers that are not known are left out of the data.
+    return Table(columns, [[each.get(name) for name, _ in columns] for each in warnings])
+
+
 def html_table(
     names: Iterable[str],
     rows: Iterable[Iterable[tuple[str, bool]]],

@@ -25,21 +25,37 @@ impl FileFilter {
     /// Whether a file belongs to the corpus. `address` is the pattern that
     /// stands in the corpus' address, if one does.
     pub(super) fn takes(&self, path: &str, address: Option<&Pattern>) -> bool {
-        let matches = |pattern: &Pattern| match pattern.as_str().contains('/') {
-            true => pattern.matches_with(path, MATCHING),
-            false => pattern.matches_with(path.rsplit('/').next().unwrap_or(path), MATCHING),
-        };
-        // Hidden files belong to tools, not to the user.
-        let is_hidden = path.split('/').any(|part| part.starts_with('.'));
         let is_in_address = address.is_none_or(|pattern| pattern.matches_with(path, MATCHING));
-        let is_known = || sniff::extension(path).as_deref().and_then(sniff::by_extension).is_some();
         let is_included = match (self.include.is_empty(), address) {
-            (true, None) => is_known(),
+            (true, None) => is_known(path),
             (true, Some(_)) => true,
-            (false, _) => self.include.iter().any(matches),
+            (false, _) => self.include.iter().any(|pattern| matches(pattern, path)),
         };
-        !is_hidden && is_in_address && is_included && !self.exclude.iter().any(matches)
+        is_in_address && is_included && !self.is_left_out(path)
     }
+
+    /// Whether a file would belong to the corpus if its type were known: nothing that the user wrote leaves it out.
+    pub(super) fn lacks_type(&self, path: &str, address: Option<&Pattern>) -> bool {
+        self.include.is_empty() && address.is_none() && !is_known(path) && !self.is_left_out(path)
+    }
+
+    /// Whether a file is left out, whatever its type. Hidden files belong to tools, not to the user.
+    fn is_left_out(&self, path: &str) -> bool {
+        let is_hidden = path.split('/').any(|part| part.starts_with('.'));
+        is_hidden || self.exclude.iter().any(|pattern| matches(pattern, path))
+    }
+}
+
+fn matches(pattern: &Pattern, path: &str) -> bool {
+    match pattern.as_str().contains('/') {
+        true => pattern.matches_with(path, MATCHING),
+        false => pattern.matches_with(path.rsplit('/').next().unwrap_or(path), MATCHING),
+    }
+}
+
+/// Whether the ending of a name is that of a format.
+fn is_known(path: &str) -> bool {
+    sniff::extension(path).as_deref().and_then(sniff::by_extension).is_some()
 }
 
 /// Splits an address before its first component with a wildcard.
@@ -75,6 +91,24 @@ mod tests {
         assert_eq!(split_pattern("*.pdf").unwrap().0, "");
         assert_eq!(split_pattern("s3://bucket/x/*.pdf").unwrap().0, "s3://bucket/x");
         assert!(split_pattern("/a/b.pdf").unwrap().1.is_none());
+    }
+
+    #[test]
+    fn only_a_file_that_nothing_but_its_type_leaves_out_lacks_a_type() {
+        let filter = |include: &[&str], exclude: &[&str]| {
+            let owned = |patterns: &[&str]| patterns.iter().map(|&pattern| pattern.to_owned()).collect::<Vec<_>>();
+            FileFilter::parse(&owned(include), &owned(exclude)).unwrap()
+        };
+        let plain = filter(&[], &[]);
+        assert!(plain.lacks_type("a.csv", None) && plain.lacks_type("deep/README", None));
+        assert!(!plain.lacks_type("a.PDF", None), "it is read");
+        assert!(!plain.lacks_type(".git/a.csv", None) && !plain.lacks_type(".a.csv", None), "hidden");
+        let pattern = Pattern::new("**/*.csv").unwrap();
+        assert!(!plain.lacks_type("a.csv", Some(&pattern)), "the address takes it");
+        assert!(!filter(&["*.md"], &[]).lacks_type("a.csv", None), "the user chose what is read");
+        assert!(!filter(&[], &["*.csv"]).lacks_type("a.csv", None), "the user left it out");
+        assert!(!filter(&[], &["old/"]).lacks_type("old/a.csv", None));
+        assert!(filter(&[], &["old/"]).lacks_type("new/a.csv", None));
     }
 
     #[test]

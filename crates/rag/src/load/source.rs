@@ -47,6 +47,8 @@ pub struct Listing {
     pub files: Vec<SourceFile>,
     /// How many other files were seen, by extension (`.png`, or nothing).
     pub skipped: BTreeMap<String, u64>,
+    /// How many of these are left out only because no reader knows their type, by extension.
+    pub unread_types: BTreeMap<String, u64>,
     /// Links that leave the corpus or lead nowhere, and unusable names.
     pub rejected: Vec<Rejected>,
     /// Files and folders that could not be looked at now.
@@ -206,8 +208,11 @@ impl Source {
             if is_named || self.filter.takes(below, self.place.pattern()) {
                 listing.files.push(SourceFile { path: below.to_owned(), bytes, location });
             } else {
-                let extension = sniff::extension(below).map(|extension| format!(".{extension}"));
-                *listing.skipped.entry(extension.unwrap_or_default()).or_default() += 1;
+                let extension = sniff::extension(below).map(|extension| format!(".{extension}")).unwrap_or_default();
+                if self.filter.lacks_type(below, self.place.pattern()) {
+                    *listing.unread_types.entry(extension.clone()).or_default() += 1;
+                }
+                *listing.skipped.entry(extension).or_default() += 1;
             }
         }
         listing.rejected = seen.rejected;
@@ -367,6 +372,7 @@ mod tests {
         assert_eq!(paths(&source).await, ["A.PDF", "b.txt", "deep/er/c.md"]);
         let listing = source.survey().await.unwrap();
         assert_eq!(listing.skipped, BTreeMap::from([(".css".to_owned(), 1), (".png".to_owned(), 1)]));
+        assert_eq!(listing.unread_types, listing.skipped);
         let bytes = source.read(&listing.files[2], &ParseLimits::default()).await.unwrap();
         assert_eq!(&bytes[..], b"deep/er/c.md");
     }
@@ -414,6 +420,8 @@ mod tests {
             links: Links::Inside,
         };
         assert_eq!(paths(&remote("books")).await, ["a.txt", "deep/b.md"]);
+        let listing = remote("books").survey().await.unwrap();
+        assert_eq!(listing.unread_types, BTreeMap::from([(".png".to_owned(), 1)]));
         assert_eq!(paths(&remote("books/a.txt")).await, ["a.txt"]);
         let source = remote("books");
         let file = &source.list().await.unwrap()[1];

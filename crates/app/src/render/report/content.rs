@@ -225,7 +225,10 @@ impl<'a> ReportContent<'a> {
 
 /// The data of a page with nothing but the plot.
 pub(super) fn only_the_plot(results: &Results) -> ReportOverview<'_> {
-    overview(Board { notes: Vec::new(), rejected: Vec::new(), ..Board::of(results) }, &results.metrics)
+    overview(
+        Board { notes: Vec::new(), warnings: Vec::new(), rejected: Vec::new(), ..Board::of(results) },
+        &results.metrics,
+    )
 }
 
 fn overview(board: Board, metrics: &[MetricResult]) -> ReportOverview<'_> {

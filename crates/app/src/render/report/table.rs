@@ -27,8 +27,9 @@ pub(super) fn leaderboard(board: &Board) -> String {
     let rows: String = board.rows.iter().map(|row| tr(board, row)).collect();
     let verdict = board.unscored.clone().unwrap_or_else(|| board.verdict.join(". "));
     let partial = board.partial.as_ref().map_or_else(String::new, |partial| p(&format!("Partial results: {partial}.")));
+    let warnings: String = board.warnings.iter().map(|warning| p(&format!("Warning: {}.", warning.text))).collect();
     format!(
-        "<h1>{}</h1>{partial}{}{}<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>",
+        "<h1>{}</h1>{partial}{}{warnings}{}<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>",
         escape(&board.experiment),
         p(&format!("Verdict: {verdict}.")),
         p(&format!("{}. Run {}, {}.", board.corpus, board.run, board.finished)),

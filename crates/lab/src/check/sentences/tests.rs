@@ -51,6 +51,7 @@ fn check(verdict: CheckVerdict, margin: f64, outcomes: &[(&str, MetricOutcome)])
         only_in_run: 0,
         metrics: outcomes.iter().map(|(name, outcome)| metric(name, *outcome)).collect(),
         notes: Vec::new(),
+        warnings: Vec::new(),
     }
 }
 

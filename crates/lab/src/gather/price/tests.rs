@@ -121,9 +121,11 @@ impl Fixture {
             left_out: Vec::new(),
             dataset: None,
             concurrent_runs: 0,
+            warnings: Vec::new(),
             run: "x-1".to_owned(),
             run_context,
             sources: ModelsAndCorpus::of_models(identities()),
+            facts: crate::warning::RunFacts::default(),
         };
         let fixture = Self { prepared, plan, outcome: PlanOutcome::default(), _folder: folder };
         for task in fixture.plan.tasks.iter().filter(|task| counts(task)) {

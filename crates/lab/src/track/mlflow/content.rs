@@ -10,6 +10,7 @@ use crate::{
     results::Results,
     spec::legal_key,
     track::{DataVersion, RunState, RunView},
+    warning::Warning,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -137,6 +138,9 @@ pub(super) fn parent(view: &RunView, tags: &BTreeMap<String, String>, user: Opti
     ] {
         value.iter().for_each(|value| wanted.tag(key, value));
     }
+    if !board.warnings.is_empty() {
+        wanted.tag("reverie.warnings", &warnings_text(board.warnings.iter()));
+    }
     wanted.tag("reverie.objective", &results.objective.join(", "));
     wanted.tag("mlflow.note.content", &note(view, board));
     wanted.files = files::of_run(view, results, board);
@@ -210,12 +214,22 @@ fn add_results(wanted: &mut WantedRun, results: &Results, board: &Board, rank: u
     if let Some(reason) = &row.stopped {
         wanted.tag("reverie.stopped", reason);
     }
+    let mut warnings = board.warnings.iter().filter(|warning| warning.trials.contains(&row.id)).peekable();
+    if warnings.peek().is_some() {
+        wanted.tag("reverie.warnings", &warnings_text(warnings));
+    }
     if !found.failures.is_empty() {
         wanted.tag("reverie.failures", &found.failures.join("\n"));
         wanted.status = "FAILED";
     }
     wanted.files = vec![files::questions_of(results, found)];
     wanted.tag("mlflow.loggedArtifacts", &files::tables(&wanted.files));
+}
+
+/// A line for each warning, with its code.
+fn warnings_text<'a>(warnings: impl Iterator<Item = &'a Warning>) -> String {
+    let lines = warnings.map(|warning| format!("{}: {}", warning.code.name(), warning.text));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// The differences between a trial and the others, in a few words.

@@ -119,6 +119,8 @@ function drawHeader() {
   byId("verdict").textContent = (board.unscored ? [board.unscored] : board.verdict).map((text) => sentence(text, board.leads ?? board.winner)).join(" ");
   byId("partial").hidden = !board.partial;
   if (board.partial) byId("partial").textContent = `Partial results: ${board.partial}.`;
+  byId("warnings").hidden = !board.warnings.length;
+  byId("warnings").replaceChildren(...board.warnings.map((warning) => element("li", { title: `What to do: ${warning.action}.` }, sentence(warning.text, warning.trials[0]), " ", element("code", {}, warning.code))));
   byId("facts").textContent = `${board.corpus}. Run ${board.run}, ${board.finished}.`;
   byId("rejected-section").hidden = !board.rejected.length;
   byId("rejected").replaceChildren(...board.rejected.map((file) => element("li", {}, `${file.path}: ${file.reason}`)));

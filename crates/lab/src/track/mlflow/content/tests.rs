@@ -227,3 +227,28 @@ fn data_is_named_by_the_last_part_of_its_place() {
     assert_eq!(contexts, ["eval", "corpus"], "the questions first");
     assert_eq!(inputs(&view(TWO_CHUNKERS)), Vec::<Value>::new());
 }
+
+#[test]
+fn warnings_are_a_tag_of_the_run_and_of_each_trial_that_they_name() {
+    let warning = |code, trials: &[&str], text: &str| Warning {
+        code,
+        trials: trials.iter().map(|&id| id.to_owned()).collect(),
+        text: text.to_owned(),
+        count: None,
+        total: None,
+        action: String::new(),
+    };
+    let mut results = scored();
+    let none = finished(results.clone());
+    assert_eq!(parent(&none, &BTreeMap::new(), None).tags.get("reverie.warnings"), None);
+    results.warnings = vec![
+        warning(crate::WarningCode::LongTexts, &["t02"], "t02: cut"),
+        warning(crate::WarningCode::UnreadTypes, &[], "1 file was not read"),
+    ];
+    let view = finished(results);
+    let tag = |wanted: &WantedRun| wanted.tags.get("reverie.warnings").cloned();
+    let of_run = tag(&parent(&view, &BTreeMap::new(), None));
+    assert_eq!(of_run.as_deref(), Some("long-texts: t02: cut\nunread-types: 1 file was not read"));
+    let of_trial = |number: usize| tag(&trial(&view, &view.trials[number], "run", &BTreeMap::new(), None));
+    assert_eq!((of_trial(0), of_trial(1).as_deref()), (None, Some("long-texts: t02: cut")));
+}

@@ -1,0 +1,113 @@
+//! Warnings in the terminal, and what each kind means.
+
+use super::{TableLayout, count, table, visible_line};
+use comfy_table::ContentArrangement;
+use lab::{Warning, WarningCode, WarningKind};
+use serde::Serialize;
+
+/// The most warnings of one code that are shown.
+const SHOWN: usize = 3;
+
+/// A kind of warning with its code.
+#[derive(Debug, Serialize)]
+pub struct WarningDocs {
+    /// Its code.
+    pub code: WarningCode,
+    /// What it means and what to do.
+    #[serde(flatten)]
+    pub kind: &'static WarningKind,
+}
+
+/// All kinds of warnings, the gravest first.
+pub fn warning_docs() -> Vec<WarningDocs> {
+    WarningCode::ALL.iter().map(|&code| WarningDocs { code, kind: code.kind() }).collect()
+}
+
+/// A line for each warning, a few of each code, and where to read what they mean. None if there are no warnings.
+pub fn warning_lines(warnings: &[Warning]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for code in WarningCode::ALL {
+        let of_code: Vec<&Warning> = warnings.iter().filter(|warning| warning.code == *code).collect();
+        let shown = of_code.iter().take(SHOWN);
+        lines.extend(shown.map(|warning| format!("warning: {} [{}]", visible_line(&warning.text), code.name())));
+        if of_code.len() > SHOWN {
+            let more = count(of_code.len() - SHOWN);
+            lines.push(format!("warning: and {more} more [{}]: --json lists them all", code.name()));
+        }
+    }
+    if !lines.is_empty() {
+        lines.push("what a warning means and what to do: `reverie warnings CODE`".to_owned());
+    }
+    lines
+}
+
+/// The kinds of warnings as a list.
+pub fn warning_list(kinds: &[&WarningDocs], layout: &TableLayout) -> String {
+    let mut rows = table(&["code", "what it tells", "found"], 3);
+    if let Some(width) = layout.width.and_then(|width| u16::try_from(width).ok()) {
+        rows.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+    }
+    for docs in kinds {
+        rows.add_row([docs.code.name(), docs.kind.title.to_owned(), docs.kind.found.words().to_owned()]);
+    }
+    rows.to_string()
+}
+
+/// One kind of warning in full.
+pub fn warning_kind(docs: &WarningDocs, layout: &TableLayout) -> String {
+    let WarningKind { title, meaning, action, found, .. } = docs.kind;
+    let parts = [
+        format!("{}: {title}", docs.code.name()),
+        (*meaning).to_owned(),
+        format!("What to do: {action}."),
+        format!("It is found {}.", found.words()),
+        format!("To hide it, add it to `ignore` under [warnings]: ignore = [\"{}\"].", docs.code.name()),
+    ];
+    parts.map(|part| layout.fill(&part)).join("\n\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn warning(code: WarningCode, text: &str) -> Warning {
+        Warning { code, trials: Vec::new(), text: text.to_owned(), count: None, total: None, action: String::new() }
+    }
+
+    #[test]
+    fn a_few_warnings_of_each_code_are_shown_and_the_others_counted() {
+        let mut warnings: Vec<Warning> =
+            (1..=5).map(|n| warning(WarningCode::EqualTrials, &format!("pair {n}"))).collect();
+        warnings.push(warning(WarningCode::RetrievesNothing, "two\nlines"));
+        assert_eq!(
+            warning_lines(&warnings),
+            [
+                "warning: two\\nlines [retrieves-nothing]",
+                "warning: pair 1 [equal-trials]",
+                "warning: pair 2 [equal-trials]",
+                "warning: pair 3 [equal-trials]",
+                "warning: and 2 more [equal-trials]: --json lists them all",
+                "what a warning means and what to do: `reverie warnings CODE`",
+            ]
+        );
+        assert!(warning_lines(&[]).is_empty());
+    }
+
+    #[test]
+    fn each_kind_is_in_the_list_and_is_told_in_full() {
+        let all = warning_docs();
+        let list = warning_list(&all.iter().collect::<Vec<_>>(), &TableLayout::default());
+        for docs in &all {
+            assert!(list.contains(&docs.code.name()) && list.contains(docs.kind.title), "{list}");
+            let text = warning_kind(docs, &TableLayout::default());
+            assert!(text.contains(docs.kind.meaning) && text.contains(docs.kind.action), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_kind_is_written_with_its_code() {
+        let written = serde_json::to_value(&warning_docs()[0]).unwrap();
+        assert_eq!((&written["code"], &written["found"]), (&"retrieves-nothing".into(), &"after".into()));
+        assert!(written["title"].is_string() && written.get("find").is_none());
+    }
+}

@@ -1,0 +1,289 @@
+//! The facts that warnings are found from before a run: what the settings, the documents and the questions show.
+
+use crate::{
+    plan::Trial,
+    spec::Experiment,
+    warning::{CorpusFacts, ModelFacts, QuestionFacts, RunFacts, TrialFacts},
+};
+use eval::{Question, language_name};
+use models::{Identity, ModelKind};
+use rag::{
+    Component, Document,
+    index::IndexKind,
+    load::{Format, LoadError, Rejected},
+};
+use std::collections::BTreeMap;
+
+/// The most documents whose language is detected.
+const LANGUAGE_DOCUMENTS: usize = 500;
+/// The most bytes of a document from which its language is detected: enough to be certain, and a tenth of a millisecond.
+const LANGUAGE_BYTES: usize = 2_000;
+
+/// Names of models, or parts of them, that are for English.
+const ENGLISH_MODELS: [&str; 4] = ["all-minilm", "paraphrase-minilm", "all-mpnet", "ms-marco"];
+
+/// Every so many documents, one whose language is detected.
+pub(super) struct LanguageSample {
+    every: usize,
+}
+
+impl LanguageSample {
+    /// The sample of a corpus of so many files.
+    pub(super) fn of(files: usize) -> Self {
+        Self { every: files.div_ceil(LANGUAGE_DOCUMENTS).max(1) }
+    }
+
+    /// Whether the document of this number, from 0, is in the sample.
+    pub(super) fn takes(&self, number: usize) -> bool {
+        number.is_multiple_of(self.every)
+    }
+}
+
+impl CorpusFacts {
+    /// Adds a document, with its language if it is in the sample.
+    pub(super) fn add(&mut self, document: &Document, with_language: bool) {
+        self.documents += 1;
+        self.with_headings += usize::from(document.title.is_some() || !document.headings.is_empty());
+        let blank = document.pages.iter().filter(|page| page.span.is_empty()).count();
+        // In other formats a page is what stands between two marks, and may be empty.
+        if document.format == Format::Pdf && blank > 0 {
+            self.blank_pages.push((document.path.clone(), blank, document.pages.len()));
+        }
+        if with_language && let Some(language) = language_name(beginning(&document.text)) {
+            *self.languages.entry(language.to_owned()).or_default() += 1;
+        }
+    }
+
+    /// Adds a file that gave no document.
+    pub(super) fn add_rejected(&mut self, rejected: &Rejected) {
+        if matches!(rejected.reason, LoadError::Empty(_)) {
+            self.without_text.push(rejected.path.clone());
+        }
+    }
+}
+
+/// The part of a text from which its language is detected.
+fn beginning(text: &str) -> &str {
+    let text = text.trim_start();
+    &text[..text.floor_char_boundary(LANGUAGE_BYTES)]
+}
+
+/// What is known before a run.
+pub(super) fn planned(
+    experiment: &Experiment,
+    trials: &[Trial],
+    identities: &BTreeMap<String, Identity>,
+    corpus: CorpusFacts,
+    questions: &[Question],
+) -> RunFacts {
+    let mut languages: BTreeMap<String, usize> = BTreeMap::new();
+    for language in questions.iter().filter_map(|question| language_name(&question.question)) {
+        *languages.entry(language.to_owned()).or_default() += 1;
+    }
+    let reads_passages = |metric: &eval::MetricConfig| metric.needs().judge && metric.needs().passages;
+    let judges = if experiment.evaluate.metrics.iter().any(reads_passages) {
+        experiment.evaluate.judges.clone()
+    } else {
+        Vec::new()
+    };
+    RunFacts {
+        corpus,
+        questions: QuestionFacts { questions: questions.len(), languages },
+        models: identities.iter().map(|(name, identity)| (name.clone(), model(identity))).collect(),
+        judges,
+        trials: trials.iter().map(|trial| of_trial(experiment, trial)).collect(),
+        equal: Vec::new(),
+        objective: experiment.evaluate.objective.clone(),
+    }
+}
+
+/// What a model's identity says of it.
+fn model(identity: &Identity) -> ModelFacts {
+    let tokens = |key: &str| identity.parameters.get(key).and_then(serde_json::Value::as_u64);
+    let window = ["max_tokens", "context_length"].into_iter().find_map(tokens);
+    ModelFacts {
+        window: window.map(|tokens| tokens as usize),
+        reads_windows: identity.parameters.get("long_texts").is_some_and(|choice| choice == "windows"),
+        is_english: is_english(&identity.model),
+    }
+}
+
+/// Whether a model of this name is for English: it is known to be, or its name has the part `en`, such as
+/// `bge-small-en-v1.5`.
+fn is_english(name: &str) -> bool {
+    let name = name.to_lowercase();
+    let mut parts = name.split(|letter: char| !letter.is_alphanumeric());
+    let is_known = ENGLISH_MODELS.iter().any(|known| name.contains(known)) || parts.any(|part| part == "en");
+    is_known && !name.contains("multilingual")
+}
+
+fn of_trial(experiment: &Experiment, trial: &Trial) -> TrialFacts {
+    let pipeline = &trial.pipeline;
+    let compares_vectors = pipeline.indexes().into_iter().any(IndexKind::compares_vectors);
+    // An enricher that makes vectors reads a whole document in windows of its own.
+    let embeds_chunks = compares_vectors && !pipeline.enrich.makes_vectors();
+    let is_reranker =
+        |name: &&str| experiment.models.get(*name).is_some_and(|config| config.kind() == ModelKind::Rerank);
+    TrialFacts {
+        trial: trial.id.clone(),
+        labels: trial.labels.clone(),
+        retriever: pipeline.retriever.name().to_owned(),
+        chunk_size: pipeline.chunker.chunk_size(),
+        embedder: pipeline.embedder.as_deref().filter(|_| embeds_chunks).map(str::to_owned),
+        rerankers: pipeline.reranker.models().into_iter().filter(is_reranker).map(str::to_owned).collect(),
+        passages: pipeline.retriever.limit().into_iter().chain(pipeline.reranker.limit()).min(),
+        found: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::trial::grid;
+    use rag::{Heading, Page, Span};
+    use serde_json::json;
+    use store::Key;
+
+    fn document(format: Format, text: &str, pages: &[(usize, usize)]) -> Document {
+        let page = |(number, &(start, end)): (u32, &(usize, usize))| Page { number, span: Span { start, end } };
+        Document {
+            path: "a".to_owned(),
+            content: Key::of_bytes(text.as_bytes()),
+            format,
+            title: None,
+            author: None,
+            text: text.to_owned(),
+            pages: (1..).zip(pages).map(page).collect(),
+            headings: Vec::new(),
+            metadata: Default::default(),
+        }
+    }
+
+    const GERMAN: &str = "Der Leuchtturm wurde im Jahre 1871 zum ersten Mal entzündet und brannte mit Öl.";
+
+    #[test]
+    fn empty_pages_of_a_pdf_are_counted_and_those_of_other_formats_are_not() {
+        let mut facts = CorpusFacts::default();
+        let pages = [(0, 3), (5, 5), (7, 9)];
+        facts.add(&document(Format::Pdf, "abc\n\n\n\nde", &pages), false);
+        facts.add(&document(Format::Epub, "abc\n\n\n\nde", &pages), false);
+        facts.add(&document(Format::Pdf, "abc", &[(0, 3)]), false);
+        assert_eq!(facts.blank_pages, [("a".to_owned(), 1, 3)]);
+        assert_eq!((facts.documents, facts.with_headings), (3, 0));
+    }
+
+    #[test]
+    fn headings_and_languages_of_documents_are_counted() {
+        let mut facts = CorpusFacts::default();
+        let mut with = document(Format::Markdown, GERMAN, &[]);
+        with.headings = vec![Heading { start: 0, level: 1, title: "A".to_owned() }];
+        facts.add(&with, true);
+        facts.add(&document(Format::Text, GERMAN, &[]), false);
+        facts.add(&document(Format::Text, "42", &[]), true);
+        facts.add(&Document { title: Some("A".to_owned()), ..document(Format::Text, "42", &[]) }, false);
+        assert_eq!(facts.with_headings, 2, "one has a heading, one a title");
+        assert_eq!(facts.languages, BTreeMap::from([("German".to_owned(), 1)]), "only of the sample, if certain");
+    }
+
+    #[test]
+    fn only_a_file_without_text_is_counted_as_one() {
+        let mut facts = CorpusFacts::default();
+        let rejected = |path: &str, reason| Rejected { path: path.to_owned(), reason };
+        facts.add_rejected(&rejected("scan.pdf", LoadError::Empty("no text".to_owned())));
+        facts.add_rejected(&rejected("locked.pdf", LoadError::Encrypted));
+        assert_eq!(facts.without_text, ["scan.pdf"]);
+    }
+
+    #[test]
+    fn a_sample_of_documents_is_spread_over_the_corpus() {
+        let taken = |files: usize| {
+            let sample = LanguageSample::of(files);
+            (0..files).filter(|&number| sample.takes(number)).count()
+        };
+        assert_eq!([0, 1, 500].map(taken), [0, 1, 500]);
+        assert!(taken(57_638) <= LANGUAGE_DOCUMENTS && taken(57_638) > LANGUAGE_DOCUMENTS / 2);
+    }
+
+    #[test]
+    fn a_text_is_cut_between_characters() {
+        let text = format!("  {}", "ä".repeat(LANGUAGE_BYTES));
+        assert_eq!(beginning(&text).len(), LANGUAGE_BYTES);
+        assert_eq!(beginning(&"語".repeat(1_000)).chars().count(), LANGUAGE_BYTES / 3);
+        assert_eq!(beginning(" short "), "short ");
+    }
+
+    #[test]
+    fn models_for_english_are_known_by_their_names() {
+        for (name, expected) in [
+            ("all-minilm-l6-v2", true),
+            ("sentence-transformers/all-MiniLM-L6-v2", true),
+            ("BAAI/bge-small-en-v1.5", true),
+            ("cross-encoder/ms-marco-MiniLM-L-6-v2", true),
+            ("multilingual-e5-small", false),
+            ("paraphrase-multilingual-minilm-l12-v2", false),
+            ("text-embedding-3-small", false),
+            ("open-model", false),
+        ] {
+            assert_eq!(is_english(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_a_model_reads_is_in_its_identity() {
+        let identity = |parameters| Identity {
+            provider: "onnx".to_owned(),
+            model: "m".to_owned(),
+            revision: String::new(),
+            parameters,
+        };
+        let of = |parameters| (model(&identity(parameters)).window, model(&identity(json!({}))).reads_windows);
+        assert_eq!(of(json!({ "max_tokens": 256 })), (Some(256), false));
+        assert_eq!(of(json!({ "context_length": 4096 })), (Some(4096), false));
+        assert_eq!(of(json!({})), (None, false));
+        assert!(model(&identity(json!({ "long_texts": "windows" }))).reads_windows);
+        assert!(!model(&identity(json!({ "long_texts": "cut" }))).reads_windows);
+    }
+
+    #[test]
+    fn only_a_trial_that_compares_vectors_of_chunks_has_an_embedder_that_cuts_them() {
+        let text = "name = \"x\"\n[corpus]\nsource = \"d\"\n\
+                    [models.small]\nembedding.static = { model = \"m\" }\n\
+                    [space]\nchunker = [\"sentence\", { token = { chunk_size = 64 } }]\nembedder = \"small\"\n\
+                    retriever = [\"bm25\", { dense = { top_k = 3 } }]\n";
+        let experiment = Experiment::parse(text, ".").unwrap_or_else(|errors| panic!("{errors:?}"));
+        let trials: Vec<TrialFacts> = grid(&experiment).iter().map(|trial| of_trial(&experiment, trial)).collect();
+        let told: Vec<_> = trials
+            .iter()
+            .map(|trial| (trial.retriever.as_str(), trial.chunk_size, trial.embedder.as_deref(), trial.passages))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("bm25", Some(1024), None, Some(5)),
+                ("dense", Some(1024), Some("small"), Some(3)),
+                ("bm25", Some(64), None, Some(5)),
+                ("dense", Some(64), Some("small"), Some(3)),
+            ]
+        );
+        assert!(trials.iter().all(|trial| trial.rerankers.is_empty() && trial.found.is_none()));
+    }
+
+    #[test]
+    fn judges_count_only_where_a_metric_shows_them_passages() {
+        let judge = "[models.judge]\nchat.openai = { model = \"m\", base_url = \"http://127.0.0.1:1\" }\n";
+        let experiment = |metrics: &str| {
+            let text = format!(
+                "name = \"x\"\n[corpus]\nsource = \"d\"\n[dataset]\npath = \"g.jsonl\"\n{judge}[space]\nchunker = \
+                 \"sentence\"\nretriever = \"bm25\"\ngenerator = {{ compact = {{ model = \"judge\" }} }}\n[evaluate]\n\
+                 metrics = [{metrics}]\njudge = \"judge\"\n"
+            );
+            Experiment::parse(&text, ".").unwrap_or_else(|errors| panic!("{errors:?}"))
+        };
+        let judges = |metrics: &str| {
+            let experiment = experiment(metrics);
+            planned(&experiment, &[], &BTreeMap::new(), CorpusFacts::default(), &[]).judges
+        };
+        assert_eq!(judges("\"faithfulness\""), ["judge"]);
+        assert!(judges("\"recall\"").is_empty());
+    }
+}
