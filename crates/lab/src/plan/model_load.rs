@@ -2,7 +2,7 @@
 
 use crate::spec::EvaluateSpec;
 use eval::{MetricConfig, Question, Sample};
-use rag::{Component, INSTRUCTION_TOKENS, InputSize, Passage};
+use rag::{Component, INSTRUCTION_TOKENS, InputSize, ModelCalls, Passage};
 
 /// Tokens of texts that are embedded by one call.
 const TOKENS_PER_EMBEDDING_CALL: u64 = 16_384;

@@ -41,9 +41,7 @@ use crate::{
     artifact,
     layout::{self, Format},
     operator::Operator,
-    spec::Experiment,
 };
-use eval::Question;
 use models::Identity;
 use rag::{Choice, Data, InputSize, index::IndexKind};
 use serde::{Deserialize, Serialize};
