@@ -36,7 +36,8 @@ pub(super) fn texts(model: &dyn EmbeddingModel, texts: &[String], is_remote: boo
     let limit = model.max_tokens();
     let mut counts = ModelUsage { texts: texts.len() as u64, max_tokens: stated(limit), ..ModelUsage::default() };
     if is_remote {
-        for lost in texts.iter().map(|text| model.estimate_tokens(text).saturating_sub(limit)).filter(|lost| *lost > 0) {
+        for lost in texts.iter().map(|text| model.estimate_tokens(text).saturating_sub(limit)).filter(|lost| *lost > 0)
+        {
             counts.cut_texts += 1;
             counts.cut_tokens += lost as u64;
         }

@@ -8,9 +8,7 @@ use super::{
     estimate,
     reply::{AnswerPart, CallAnswer, StoredAnswer, from_text, to_text, unreadable},
 };
-use crate::{
-    EmbeddingModel, Error, Identity, InputKind, Matrix, ModelUsage, RerankModel, estimate_tokens, ledger,
-};
+use crate::{EmbeddingModel, Error, Identity, InputKind, Matrix, ModelUsage, RerankModel, estimate_tokens, ledger};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use futures::stream::{FuturesUnordered, StreamExt};
 use serde::{Deserialize, Serialize};

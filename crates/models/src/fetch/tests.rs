@@ -69,6 +69,9 @@ impl Bench {
             runtime: "llama.cpp".to_owned(),
             dimensions: 0,
             max_tokens: 8,
+            languages: None,
+            query_prefix: String::new(),
+            document_prefix: String::new(),
             files: vec![CatalogueFile {
                 name: "toy.gguf".to_owned(),
                 bytes: content.len() as u64,

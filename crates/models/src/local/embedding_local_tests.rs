@@ -118,7 +118,7 @@ async fn a_long_text_in_windows_is_the_mean_of_its_windows_by_their_tokens() {
         model: folder.path().display().to_string(),
         max_tokens: Some(19),
         quantization: Some(Quantization::None),
-        document_prefix: "bake ".to_owned(),
+        document_prefix: Some("bake ".to_owned()),
         ..Config::default()
     };
     let windows = Config { long_texts: LongTexts::Windows, ..cut.clone() }.build(&cx).expect("a model");

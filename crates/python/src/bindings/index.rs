@@ -43,26 +43,6 @@ pub(crate) struct PyIndex {
 
 #[pymethods]
 impl PyIndex {
-    /// The corpus with the index of texts that this pipeline needs. An index whose texts are cut
-    /// otherwise than by default is made when it is first searched.
-    fn corpus_for(&self, config: &PipelineConfig) -> OpenCorpus {
-        let analysis = config.text_analysis();
-        let is_cut_so =
-            |index: &Arc<OpenIndex>| index.get::<Bm25Index>().is_none_or(|bm25| *bm25.analysis() == analysis);
-        if !config.indexes().contains(&IndexKind::Bm25) || self.corpus.indexes.iter().all(is_cut_so) {
-            return self.corpus.clone();
-        }
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        let make = || {
-            let table = &self.corpus.table;
-            let chunks: Vec<&Chunk> = table.searchable().iter().map(|&row| table.chunk(row)).collect();
-            Arc::new(OpenIndex::new(Bm25Index::of_chunks(&chunks, &analysis)))
-        };
-        let index = made.entry(analysis.clone()).or_insert_with(make).clone();
-        let others = self.corpus.indexes.iter().filter(|index| index.get::<Bm25Index>().is_none()).cloned();
-        OpenCorpus { table: self.corpus.table.clone(), indexes: others.chain([index]).collect() }
-    }
-
     /// Indexes the chunks that `Chunker.chunk` returned with these settings.
     #[new]
     #[pyo3(signature = (chunks, chunker, embedding=None))]

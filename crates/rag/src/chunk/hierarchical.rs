@@ -233,7 +233,7 @@ mod tests {
     }
 
     fn small() -> Config {
-        Config { chunk_sizes: vec![32, 8], chunk_overlap: 0, merge_threshold: 0.5 }
+        Config { chunk_sizes: vec![32, 8], chunk_overlap: 0, merge_threshold: 0.5, ..Config::default() }
     }
 
     /// One parent (row 0) with four children (rows 1 to 4).
@@ -278,7 +278,8 @@ mod tests {
 
     #[test]
     fn levels_come_one_after_another_and_only_the_last_is_searched() {
-        let config = Config { chunk_sizes: vec![64, 32, 8], chunk_overlap: 0, merge_threshold: 0.5 };
+        let config =
+            Config { chunk_sizes: vec![64, 32, 8], chunk_overlap: 0, merge_threshold: 0.5, ..Config::default() };
         let document = text_document(&sentences(20));
         let chunks = config.build(&Context::default()).unwrap().chunk_now(&document).unwrap();
         assert!(chunks.is_sorted_by_key(|chunk| chunk.level));

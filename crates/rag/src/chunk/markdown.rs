@@ -282,7 +282,8 @@ mod tests {
         let table = "| a | b |\n|---|---|\n| one. | two. |\n| three. | four. |";
         let prose = "Some words stand here. ".repeat(10);
         let text = format!("# Title\n\n{prose}\n\n{code}\n\n{prose}\n\n{table}\n\n{prose}");
-        let chunks = chunks(&Config { chunk_size: 40, chunk_overlap: 0, merge_sections: true }, &text);
+        let chunks =
+            chunks(&Config { chunk_size: 40, chunk_overlap: 0, merge_sections: true, ..Config::default() }, &text);
         assert!(chunks.len() > 5);
         for block in [code, table] {
             assert_eq!(chunks.iter().filter(|chunk| chunk.text.contains(block)).count(), 1, "{block}");
@@ -293,8 +294,10 @@ mod tests {
     #[test]
     fn code_that_does_not_fit_is_cut_between_lines() {
         let lines: String = (0..40).map(|i| format!("command number {i} with words\n")).collect();
-        let chunks =
-            chunks(&Config { chunk_size: 40, chunk_overlap: 0, merge_sections: true }, &format!("```\n{lines}```"));
+        let chunks = chunks(
+            &Config { chunk_size: 40, chunk_overlap: 0, merge_sections: true, ..Config::default() },
+            &format!("```\n{lines}```"),
+        );
         assert!(chunks.len() > 3);
         assert!(chunks.iter().all(|chunk| chunk.text.starts_with("command") || chunk.text.starts_with("```")));
     }

@@ -190,7 +190,8 @@ impl Retriever for Hybrid {
         depth: usize,
     ) -> Result<Vec<Vec<Hit>>, Error> {
         let dense = trace::stage("search", "dense").in_scope(|| dense_search(NAME, queries, corpus, depth))?;
-        let bm25 = trace::stage("search", "bm25").in_scope(|| bm25_search(NAME, queries, corpus, depth, &self.words))?;
+        let bm25 =
+            trace::stage("search", "bm25").in_scope(|| bm25_search(NAME, queries, corpus, depth, &self.words))?;
         let join = |(dense, bm25): (Vec<Hit>, Vec<Hit>)| match &self.fusion {
             Fusion::Rrf(Rrf { k }) => fusion::reciprocal_rank(&[&dense, &bm25], *k),
             Fusion::Weighted(Weighted { dense_weight, normalization }) => {

@@ -21,8 +21,8 @@ use crate::{
 use eval::{Evidence, Question, metric::find_evidence};
 use rag::{
     Chunk, ChunkTable, Component, Hit, Passage,
-    chunk::Chunker,
     analysis::shared_terms,
+    chunk::Chunker,
     pipeline::{find_deeper, searches},
     query::SearchQuery,
 };
