@@ -49,11 +49,18 @@ pub(super) fn nasty_texts() -> Vec<String> {
         "!?.".repeat(5000),
         ". . . . ".repeat(5000),
         "a.\u{a0}.\u{a0}.\u{a0}".repeat(2000),
+    ]
+}
+
+/// Texts with grapheme clusters of several characters where chunkers like to cut.
+fn texts_of_clusters() -> Vec<String> {
+    vec![
         "e\u{301}, \u{301}a,\u{301}b\n\u{301}c. \u{301}D".repeat(300),
         "मैं क्षेत्र में हूँ। ".repeat(300),
         "\u{200f}ما هذا؟ نعم۔ apt-get 2.0 الآن. ".repeat(300),
         "ระบบจัดการแพ็กเกจจะแก้ไขการพึ่งพาโดยอัตโนมัติ ".repeat(300),
         "\u{1112}\u{1161}\u{11ab}🇩🇪🇫🇷ｶﾞ\u{200b}".repeat(600),
+        format!("e{} x", "\u{301}".repeat(300)),
     ]
 }
 
@@ -145,7 +152,7 @@ fn chunks_of_any_text_are_sound() {
 fn no_chunk_is_cut_within_a_grapheme_cluster_unless_the_cluster_is_larger() {
     for (config, size) in configs() {
         let chunker = config.build(&Context::default()).unwrap();
-        for text in nasty_texts() {
+        for text in nasty_texts().into_iter().chain(texts_of_clusters()) {
             let text: String = text.chars().take(10_000).collect();
             let document = Document { format: Format::Markdown, ..text_document(&text) };
             for chunk in chunker.chunk_now(&document).unwrap() {

@@ -316,12 +316,13 @@ pub(super) mod tests {
             let passage = crate::generate::tests::passage(text);
             Sentences::of(&passage).texts().map(str::to_owned).collect()
         };
-        let german =
-            "Das Paket hängt z. B. von anderen\nPaketen ab. Prüfen Sie Dr. Müllers Liste, bevor Sie es löschen.";
-        assert_eq!(
-            of(german),
-            ["Das Paket hängt z. B. von anderen\nPaketen ab.", "Prüfen Sie Dr. Müllers Liste, bevor Sie es löschen."]
-        );
+        let german = [
+            "Das Paketverwaltungssystem löst Abhängigkeiten z. B. selbst auf und entfernt\nPakete, die nicht mehr \
+             gebraucht werden.",
+            "Wer laut Dr. Müller eine ältere Version behalten will, hält das Paket fest.",
+            "Danach wird es bei keiner Aktualisierung des Systems angefasst, bis die Sperre aufgehoben ist.",
+        ];
+        assert_eq!(of(&german.join(" ")), german);
         assert_eq!(of("One line\nand another. The end."), ["One line", "and another.", "The end."]);
         assert_eq!(of("第一句话。第二句话！"), ["第一句话。", "第二句话！"]);
     }
