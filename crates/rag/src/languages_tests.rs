@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 const QUESTION: &str = "Welche der beiden Mühlen ist älter?";
 /// What a prompt says, each for the texts of one kind.
-const LANGUAGES: [&str; 2] = ["language of the question", "language of the passage"];
+const LANGUAGES: [&str; 3] = ["language of the question", "language of the passage", "language of the documents"];
 
 /// A reply of this schema: of the values that it allows, the first ones or the last ones.
 fn instance(schema: &Value, last: bool) -> Value {

@@ -43,7 +43,7 @@ pub struct EvidenceLoss {
     #[serde(default)]
     pub searched: usize,
     /// How many chunks a deeper search found, at most [`RANKED_CHUNKS`]. 0 if it was not needed or
-    /// not possible: a function of the user's own, a run on a cluster.
+    /// not possible: the retriever is a function of the user's own, or its index is gone.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub depth: usize,
     /// The chunk that holds most of it; only of evidence that was lost.

@@ -3,6 +3,7 @@
 use super::{
     Language, LanguageChoice, TextAnalysis, Tokens,
     characters::{Alphabet, Script, alphabet, folded, is_vowel_point, script, without_accents},
+    recognition::document_language,
     rules,
 };
 use regex::Regex;
@@ -19,6 +20,8 @@ use unicode_segmentation::UnicodeSegmentation;
 const NGRAM: usize = 4;
 /// Stands for the two borders of a word in its n-grams.
 const BORDER: char = '_';
+/// Stands before each run, so that the run `port` of a German word is not the English word.
+const MARK: char = '\u{1}';
 /// A word with more characters is cut: no word of a language is as long, and without spaces
 /// a whole file may be one run.
 const LONGEST_WORD: usize = 128;
@@ -61,7 +64,7 @@ impl Analyzer {
     /// An analyzer for texts in the language of a text, by default settings; English if the
     /// language is not clear.
     pub fn for_text(text: &str) -> Self {
-        Self::new(&TextAnalysis::default(), Language::of(text).unwrap_or(Language::ENGLISH))
+        Self::new(&TextAnalysis::default(), document_language(text).unwrap_or(Language::ENGLISH))
     }
 
     /// Calls `each` with every term of a text, in order, repetitions included.
@@ -69,7 +72,7 @@ impl Analyzer {
         let text = if self.unfolded { text.to_lowercase().into() } else { folded(text, self.dotless) };
         for run in RUN.find_iter(&text) {
             let run = run.as_str();
-            if run.is_ascii() || self.unfolded {
+            if run.is_ascii() || (self.unfolded && self.tokens != Tokens::Bigrams) {
                 self.word(run, &mut each);
                 continue;
             }
@@ -130,7 +133,7 @@ pub fn shared_terms(question: &str, text: &str) -> Vec<String> {
     let mut shared = Vec::new();
     // A term that was taken is not taken again.
     analyzer.terms(question, |term| shared.extend(held.take(term)));
-    shared
+    shared.into_iter().map(|term| term.trim_start_matches(MARK).to_owned()).collect()
 }
 
 /// The parts of a run that are written in scripts of one kind.
@@ -164,7 +167,8 @@ fn pairs(text: &str, starts: impl Iterator<Item = usize>, each: &mut impl FnMut(
 /// How words of one language become terms.
 struct Words {
     stemmer: Option<Stemmer>,
-    stop_words: HashSet<&'static str>,
+    /// The language whose stop words are left out.
+    stop_words: Option<Language>,
     kept_marks: Option<&'static [char]>,
     unfolded: bool,
     ngrams: bool,
@@ -175,11 +179,10 @@ impl Words {
     fn new(analysis: &TextAnalysis, language: Language) -> Self {
         let ngrams = rules::makes_ngrams(language, analysis);
         let algorithm: Option<Algorithm> = rules::stemmer(language).filter(|_| analysis.stemmer && !ngrams);
-        let stop_words = if analysis.stop_words { rules::stop_words(language) } else { &[] };
         let unfolded = analysis.language == LanguageChoice::Named(Language::ENGLISH);
         Self {
             stemmer: algorithm.map(Stemmer::create),
-            stop_words: stop_words.iter().copied().collect(),
+            stop_words: analysis.stop_words.then_some(language),
             kept_marks: rules::kept_marks(language).filter(|_| !unfolded),
             unfolded,
             ngrams,
@@ -200,7 +203,8 @@ impl Words {
     }
 
     fn cut(&self, word: &str) -> Vec<String> {
-        if word.chars().nth(1).is_none() || self.stop_words.contains(word) {
+        let is_stop_word = || self.stop_words.is_some_and(|language| rules::is_stop_word(language, word));
+        if word.chars().nth(1).is_none() || is_stop_word() {
             return Vec::new();
         }
         let plain = match !self.unfolded && word.contains(is_vowel_point) {
@@ -226,9 +230,13 @@ impl Words {
 fn ngrams(word: &str) -> Vec<String> {
     let characters: Vec<char> = std::iter::once(BORDER).chain(word.chars()).chain([BORDER]).collect();
     match characters.len() <= NGRAM {
-        true => vec![characters.into_iter().collect()],
-        false => characters.windows(NGRAM).map(|run| run.iter().collect()).collect(),
+        true => vec![marked(&characters)],
+        false => characters.windows(NGRAM).map(marked).collect(),
     }
+}
+
+fn marked(run: &[char]) -> String {
+    std::iter::once(&MARK).chain(run).collect()
 }
 
 #[cfg(test)]
@@ -278,7 +286,7 @@ mod tests {
         let compound = terms("german", "Zombieprozesse");
         let shared = |text: &str| terms("german", text).iter().filter(|term| compound.contains(term)).count();
         assert!(shared("Prozess") >= 3 && shared("Zombie") >= 3, "{compound:?}");
-        assert_eq!(terms("german", "an Größe"), ["_gro", "gros", "ross", "osse", "sse_"]);
+        assert_eq!(terms("german", "an Größe"), ["\u{1}_gro", "\u{1}gros", "\u{1}ross", "\u{1}osse", "\u{1}sse_"]);
         assert_eq!(terms("german", "Größe"), terms("german", "GRO\u{308}SSE"));
         let words = TextAnalysis { tokens: Tokens::Words, ..TextAnalysis::default() };
         assert_eq!(

@@ -67,7 +67,9 @@ impl Language {
             return Some(*only);
         }
         let detector = Detector::with_allowlist(languages.iter().map(|language| language.0).collect());
-        detector.detect(text).filter(whatlang::Info::is_reliable).map(|info| Self(info.lang()))
+        let found = detector.detect(text).filter(whatlang::Info::is_reliable).map(|info| Self(info.lang()));
+        // A script of one language is recognised whether it is listed or not.
+        found.filter(|language| languages.contains(language))
     }
 }
 
@@ -216,5 +218,6 @@ mod tests {
         let both = [named("english"), named("japanese")];
         assert_eq!(Language::among("設定ファイル", &both), Some(both[1]));
         assert_eq!(Language::among("xterm", &both[..1]), Some(both[0]));
+        assert_eq!(Language::among("설치 방법", &both), None);
     }
 }

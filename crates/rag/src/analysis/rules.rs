@@ -1,8 +1,12 @@
 //! What is known of each language, and the language of each document.
 
-use super::{Language, TextAnalysis, Tokens, characters::Alphabet};
+use super::{Language, TextAnalysis, Tokens, characters::Alphabet, recognition::document_language};
+use rayon::prelude::*;
 use rust_stemmers::Algorithm;
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::LazyLock,
+};
 use whatlang::{Lang, Script};
 
 /// The most bytes of a document in which its language is looked for.
@@ -40,7 +44,7 @@ const ENGLISH_STOP_WORDS: [&str; 33] = [
 ];
 
 /// The words that nearly every text of a language holds; empty where no list is known.
-pub(super) fn stop_words(language: Language) -> &'static [&'static str] {
+fn stop_words(language: Language) -> &'static [&'static str] {
     // The codes of ISO 639-1 by which NLTK's lists are known.
     let code = match language.lang() {
         Lang::Eng => return &ENGLISH_STOP_WORDS,
@@ -67,6 +71,17 @@ pub(super) fn stop_words(language: Language) -> &'static [&'static str] {
         _ => return &[],
     };
     stop_words::get(code)
+}
+
+/// The stop words of each language, made once.
+static STOP_WORDS: LazyLock<HashMap<Language, HashSet<&'static str>>> = LazyLock::new(|| {
+    let of = |language: Language| (language, stop_words(language).iter().copied().collect());
+    Language::all().into_iter().map(of).collect()
+});
+
+/// Whether nearly every text of a language holds a word.
+pub(super) fn is_stop_word(language: Language, word: &str) -> bool {
+    STOP_WORDS.get(&language).is_some_and(|words| words.contains(word))
 }
 
 /// Whether compounds are written as one word.
@@ -132,7 +147,7 @@ pub(super) fn makes_ngrams(language: Language, analysis: &TextAnalysis) -> bool 
 pub fn document_languages(texts: &[&str], firsts: &[usize]) -> Vec<Language> {
     let ends = firsts.iter().skip(1).copied().chain([texts.len()]);
     let documents: Vec<&[&str]> = firsts.iter().zip(ends).map(|(&first, end)| &texts[first..end]).collect();
-    let found: Vec<Option<Language>> = documents.iter().map(|texts| Language::of(&sample(texts))).collect();
+    let found: Vec<Option<Language>> = documents.par_iter().map(|texts| document_language(&sample(texts))).collect();
     let mut sizes: BTreeMap<Language, usize> = BTreeMap::new();
     for (language, texts) in found.iter().zip(&documents) {
         if let Some(language) = language {

@@ -17,8 +17,9 @@ const SUPPORT: f64 = 0.6;
 static CITATION: LazyLock<Regex> = LazyLock::new(|| {
     let source = "sources?|quellen?|fuentes?|fontes?|fonte|fonti|bron|bronnen|źródło|kaynak|источник|مصدر|المصدر|स्रोत|\
                   来源|來源|资料|資料|出典|출처|자료";
-    let pattern =
-        format!(r"(?i)\s*[\[【［]\s*(?:(?:{source})\s*)?(\d{{1,4}}(?:\s*[,;，、；]\s*\d{{1,4}})*)\s*[\]】］]");
+    let pattern = format!(
+        r"(?i)\s*[\[【［]\s*(?:(?:{source})\s*)?([0-9０-９٠-٩۰-۹०-९]{{1,4}}(?:\s*[,;，、；]\s*[0-9０-９٠-٩۰-۹०-९]{{1,4}})*)\s*[\]】］]"
+    );
     Regex::new(&pattern).expect("the pattern is valid")
 });
 
@@ -40,12 +41,14 @@ pub(super) fn resolve(text: &str, n_sources: u32) -> (String, Vec<u32>) {
     (text.trim().to_owned(), cited)
 }
 
-/// A number in Latin, wide or Arabic digits.
+/// A number in Latin, wide, Arabic, Persian or Hindi digits.
 fn read_number(digits: &str) -> Option<u32> {
     digits.chars().try_fold(0, |number: u32, digit| {
         let value = match digit {
             '０'..='９' => u32::from(digit) - u32::from('０'),
             '٠'..='٩' => u32::from(digit) - u32::from('٠'),
+            '۰'..='۹' => u32::from(digit) - u32::from('۰'),
+            '०'..='९' => u32::from(digit) - u32::from('०'),
             _ => digit.to_digit(10)?,
         };
         number.checked_mul(10)?.checked_add(value)

@@ -182,11 +182,9 @@ impl Bm25Index {
 
     /// The terms of a query that some entry holds, repetitions included.
     fn query(&self, text: &str) -> Vec<usize> {
-        let languages: Vec<Language> = self.languages.iter().map(|(language, _)| *language).collect();
-        let languages = match Language::among(text, &languages) {
-            Some(language) => vec![language],
-            None => languages,
-        };
+        let all: Vec<Language> = self.languages.iter().map(|(language, _)| *language).collect();
+        let languages =
+            Language::among(text, &all).map_or_else(|| self.frequent_languages(), |language| vec![language]);
         let (mut found, mut seen): (Vec<usize>, HashSet<usize>) = (Vec::new(), HashSet::new());
         for language in languages {
             let mut of_language = Vec::new();
@@ -201,6 +199,14 @@ impl Bm25Index {
             found.extend(of_language);
         }
         found
+    }
+
+    /// The most frequent language, and those of at least one text in twenty: a question that is not clear is cut by
+    /// their rules. Rare ones are left out, because frequent words of a large language are rare words in them.
+    fn frequent_languages(&self) -> Vec<Language> {
+        let texts: u64 = self.languages.iter().map(|(_, n)| u64::from(*n)).sum();
+        let is_frequent = |&(place, (_, n)): &(usize, &(Language, u32))| place == 0 || u64::from(*n) * 20 >= texts;
+        self.languages.iter().enumerate().filter(is_frequent).map(|(_, (language, _))| *language).collect()
     }
 
     fn postings(&self, term: usize) -> Range<usize> {

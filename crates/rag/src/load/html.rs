@@ -117,11 +117,21 @@ const SIDEBAR: &str = "sidebar";
 
 /// Whether more than half of an element's text is outside of links, which it is not in a menu.
 fn holds_prose(element: ElementRef<'_>) -> bool {
-    let letters = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).count();
-    let is_link = |element: ElementRef<'_>| element.value().name() == "a";
-    let in_links: usize =
-        element.descendent_elements().filter(|&one| is_link(one)).flat_map(|a| a.text()).map(letters).sum();
-    2 * in_links < element.text().map(letters).sum()
+    let (mut letters, mut in_links) = (0, 0);
+    for node in element.descendants() {
+        let Some(text) = node.value().as_text() else { continue };
+        let inside = |names: &[&str]| {
+            let above = node.ancestors().take_while(|above| above.id() != element.id());
+            above.filter_map(|above| above.value().as_element()).any(|above| names.contains(&above.name()))
+        };
+        if inside(&["script", "style", "template", "noscript", "select", "button"]) {
+            continue;
+        }
+        let count = text.chars().filter(|c| c.is_alphanumeric()).count();
+        letters += count;
+        in_links += if inside(&["a"]) { count } else { 0 };
+    }
+    2 * in_links < letters
 }
 
 /// What one pass over a page finds.
@@ -267,6 +277,11 @@ mod tests {
     fn a_sidebar_is_a_menu_if_it_is_mostly_links_and_otherwise_content() {
         let menu = "<div class='left sidebar'><h3>Docs</h3><a href=a>Installation</a> <a href=b>Configuration</a></div><p>Text</p>";
         assert_eq!(markdown(menu), "Text");
+        let script = format!(
+            "<div class=sidebar><script>{}</script><a href=a>Installation</a></div><p>Text</p>",
+            "x".repeat(99)
+        );
+        assert_eq!(markdown(&script), "Text");
         let note = "<p>Text</p><div class=sidebar><p>GOING FURTHER</p><p>Servers may have a <a href=a>clock</a> of their own.</p></div>";
         assert!(markdown(note).ends_with("of their own."), "{}", markdown(note));
     }

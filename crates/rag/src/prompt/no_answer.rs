@@ -25,17 +25,19 @@ const IN_OTHER_LANGUAGES: &[(Lang, &str)] = &[
 ];
 
 /// Words of English questions that are no words of the other languages with a sentence.
-const ENGLISH_WORDS: [&str; 13] =
-    ["the", "what", "which", "who", "how", "when", "where", "why", "does", "did", "are", "from", "with"];
+const ENGLISH_WORDS: [&str; 22] = [
+    "the", "what", "which", "who", "how", "when", "where", "why", "does", "did", "are", "from", "with", "of", "is",
+    "do", "can", "should", "there", "has", "have", "and",
+];
 
 /// The language of a question or another short text; `None` if it is not clear.
 ///
-/// By trigrams and script, through the crate `whatlang`. A text in ASCII letters with
+/// By trigrams and script, through the crate `whatlang`. A text in Latin letters with
 /// an English question word or article is English, whatever its trigrams are like.
 pub fn language_of_short_text(text: &str) -> Option<Lang> {
     let info = detect(text).filter(|info| info.is_reliable())?;
-    if info.script() == Script::Latin && text.is_ascii() {
-        let mut words = text.split(|c: char| !c.is_ascii_alphanumeric());
+    if info.script() == Script::Latin {
+        let mut words = text.split(|c: char| !c.is_alphanumeric());
         if words.any(|word| ENGLISH_WORDS.iter().any(|english| word.eq_ignore_ascii_case(english))) {
             return Some(Lang::Eng);
         }

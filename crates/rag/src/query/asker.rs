@@ -194,7 +194,7 @@ impl Asker {
         most: usize,
     ) -> Result<Vec<String>, NoReply> {
         let list = json!({ "type": "array", "items": { "type": "string" }, "maxItems": most });
-        let queries: Vec<String> = self.ask_value(instructions, conversation, "queries", list).await?;
+        let queries: Vec<String> = self.ask_value(instructions, LANGUAGE, conversation, ("queries", list)).await?;
         if queries.is_empty() {
             return Ok(queries);
         }
@@ -207,19 +207,21 @@ impl Asker {
         instructions: &str,
         conversation: Conversation<'_>,
     ) -> Result<String, NoReply> {
-        let text: String = self.ask_value(instructions, conversation, "question", json!({ "type": "string" })).await?;
+        let text: String =
+            self.ask_value(instructions, LANGUAGE, conversation, ("question", json!({ "type": "string" }))).await?;
         if is_text(&text) { Ok(one_line(&text)) } else { Err(QueryTextError::Empty.into()) }
     }
 
-    /// The one property of the object that the model writes.
+    /// The one property of the object that the model writes. `language` is the sentence that says in which
+    /// language its texts are; empty if it writes none.
     pub(super) async fn ask_value<T: DeserializeOwned>(
         &self,
         instructions: &str,
+        language: &str,
         conversation: Conversation<'_>,
-        property: &'static str,
-        schema: Value,
+        (property, schema): (&'static str, Value),
     ) -> Result<T, NoReply> {
-        let request = self.build_request(instructions, language_for(&schema), conversation).await;
+        let request = self.build_request(instructions, language, conversation).await;
         let mut object: Value = self.object(request, object_schema([(property, schema)])).await?;
         serde_json::from_value(object[property].take()).map_err(unreadable)
     }

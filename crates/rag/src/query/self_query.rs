@@ -111,6 +111,9 @@ impl Config {
     }
 }
 
+/// A value is compared with the metadata of documents, whatever the language of the question.
+const LANGUAGE: &str = " Write the values of fields in the language of the documents.";
+
 impl Component for Config {
     fn estimate_calls(&self, item: InputSize) -> Vec<ModelCalls<'_>> {
         self.ask_settings().estimate_calls(item, 1)
@@ -132,7 +135,9 @@ struct SelfQuery {
 impl QueryWriter for SelfQuery {
     async fn write(&self, question: &str, history: &[Message]) -> Result<WrittenQueries, Error> {
         let conversation = Conversation { question, history };
-        match self.asker.ask_value(&self.instructions, conversation, "filter", self.schema.clone()).await {
+        let language = if holds_free_text(&self.schema) { LANGUAGE } else { "" };
+        let filter = ("filter", self.schema.clone());
+        match self.asker.ask_value(&self.instructions, language, conversation, filter).await {
             Ok(conditions) => Ok(self.written(question, conditions)),
             Err(no_reply) => no_reply.search_unchanged(question),
         }

@@ -26,7 +26,7 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::json;
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 const NAME: &str = "refine self_route";
 
 const ROUTE: &str = "Say whether the sources alone hold everything that is needed to answer the question. Reply as \

@@ -18,7 +18,7 @@ use models::{Chat, ChatRequest, Message, ModelKind};
 use serde::Deserialize;
 use serde_json::json;
 
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 const NAME: &str = "reranker listwise";
 
 /// Kept free in the model's context for its instructions and chat template.

@@ -24,7 +24,7 @@ use models::{Chat, ChatRequest, ChatResponse, Message, ModelKind};
 use regex::Regex;
 use std::sync::LazyLock;
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 const NAME: &str = "reranker pointwise";
 
 const SYSTEM: &str = "Judge whether the Document meets the requirements based on the Query and the Instruct \

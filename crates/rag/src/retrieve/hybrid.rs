@@ -60,7 +60,7 @@ settings! {
         /// Whether the words that nearly every text holds are left out, where there is a list of
         /// them. Default true.
         pub stop_words: bool = true,
-        /// How much a further occurrence of a term adds, 0 or more. Default 1.5.
+        /// How much a further occurrence of a term adds, from 0 to 1000. Default 1.5.
         pub k1: f32 = 1.5,
         /// How much a long chunk is held against it, from 0 to 1. Default 0.75.
         pub b: f32 = 0.75,

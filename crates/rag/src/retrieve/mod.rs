@@ -130,9 +130,12 @@ macro_rules! word_search {
 }
 use word_search;
 
+/// Beyond it, weights are too small for their 32 bits.
+const MOST_K1: f32 = 1000.0;
+
 fn check_word_search(component: &'static str, search: &WordSearch) -> Result<(), Error> {
     let Saturation { k1, b } = search.saturation;
-    ensure(component, k1.is_finite() && k1 >= 0.0, format!("k1 is {k1}, but must be 0 or more"))?;
+    ensure(component, (0.0..=MOST_K1).contains(&k1), format!("k1 is {k1}, but must be from 0 to {MOST_K1}"))?;
     ensure(component, (0.0..=1.0).contains(&b), format!("b is {b}, but must be from 0 to 1"))
 }
 

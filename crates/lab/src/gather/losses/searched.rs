@@ -102,8 +102,7 @@ async fn find(
     let documents = read_documents(cx, work, &wanted).await?;
     let mut found: Vec<Vec<HeldEvidence>> =
         questions.iter().map(|question| documents.hold(question, cx.min_overlap)).collect();
-    let can_search = cx.prepared.run_context.experiment.engine.ray.is_none() && !work.retriever.runs_function();
-    if can_search && found.iter().flatten().any(|item| !item.holders.is_empty()) {
+    if !work.retriever.runs_function() && found.iter().flatten().any(|item| !item.holders.is_empty()) {
         rank(cx, work, questions, &mut found).await?;
     }
     Ok(found.into_iter().map(|items| items.into_iter().map(|item| item.known).collect()).collect())
@@ -188,7 +187,8 @@ impl ChunkedDocuments {
                 document: chunk.document.clone(),
                 number: chunk.number,
                 span: chunk.span,
-                share: held.share,
+                // So few digits are read as they were written.
+                share: (held.share * 1e4).round() / 1e4,
                 shared_terms: shared_terms(&question.question, &chunk.text),
             };
             if held.rank.is_some() {
