@@ -28,7 +28,7 @@ pub(crate) use columns::varying;
 use crate::{
     clock::utc,
     results::{Answering, LossStep, Results, TrialResult, count_losses},
-    warning::Warning,
+    warning::{Warning, WarningCode},
 };
 use columns::{cells, columns};
 use notes::{corpus, notes, work};
@@ -81,6 +81,9 @@ pub struct Board {
     /// What put trials at a disadvantage, the gravest first.
     #[serde(default)]
     pub warnings: Vec<Warning>,
+    /// The codes of warnings that were looked for; none for a run of an earlier version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub looked_for: Option<Vec<WarningCode>>,
     /// Other remarks, in the order in which they are shown.
     pub notes: Vec<Note>,
     /// Files that gave no document.
@@ -159,6 +162,7 @@ impl Board {
             answering: results.answering(None).ok(),
             verdict: results.verdict.clone(),
             warnings: results.warnings.clone(),
+            looked_for: results.looked_for.clone(),
             notes: notes(results, &groups, &front),
             effects: effects::effects(results),
             groups,

@@ -240,9 +240,11 @@ impl Check {
         Ok(check)
     }
 
-    /// The same check, which fails if the run has a warning with one of these codes that concerns the trial.
+    /// The same check of this run, which fails if the run has a warning with one of these codes that concerns the trial.
+    /// A code that was not looked for in the run is told in a note.
     #[must_use]
-    pub fn with_failing_warnings(mut self, codes: &[WarningCode]) -> Self {
+    pub fn with_failing_warnings(mut self, codes: &[WarningCode], run: &RunRecord) -> Self {
+        self.notes.extend(unknown_warnings(codes, run.board().looked_for.as_deref()));
         let mut named: Vec<String> = Vec::new();
         for warning in self.warnings.iter().filter(|warning| codes.contains(&warning.code)) {
             let name = format!("`{}`", warning.code.name());
@@ -258,6 +260,23 @@ impl Check {
         }
         self
     }
+}
+
+/// What a check says of codes that were not looked for in the run; `looked_for` is none for a run of an earlier version.
+fn unknown_warnings(codes: &[WarningCode], looked_for: Option<&[WarningCode]>) -> Option<String> {
+    let is_known = |code: &WarningCode| looked_for.is_some_and(|known| known.contains(code));
+    let mut unknown: Vec<String> = Vec::new();
+    for name in codes.iter().filter(|code| !is_known(code)).map(|code| format!("`{}`", code.name())) {
+        if !unknown.contains(&name) {
+            unknown.push(name);
+        }
+    }
+    let why = match looked_for {
+        Some(_) => "the run ignored it, or was on a cluster, where chunks are not read for warnings",
+        None => "an earlier version made the run; run again",
+    };
+    let names = unknown.join(", ");
+    (!unknown.is_empty()).then(|| format!("it is not known whether the run has a warning {names}: {why}"))
 }
 
 /// The metrics that decide the verdict, and those of the run's objective by which the bundle

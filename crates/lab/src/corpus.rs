@@ -27,6 +27,8 @@ use rag::{
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ffi::OsStr,
+    path::Path,
     sync::Arc,
 };
 use store::Key;
@@ -146,7 +148,7 @@ async fn files(session: &Session, source: &Source, mistakes: &mut Vec<String>) -
     let mut found = CorpusFiles {
         rejected: listing.rejected,
         unread: listing.unread,
-        unread_types: without_own_files(&session.experiment, listing.unread_types),
+        unread_types: without_own_files(&session.experiment, source, listing.unread_types),
         ..CorpusFiles::default()
     };
     for (file, key) in stream::iter(reads).buffered(READS).collect::<Vec<_>>().await {
@@ -162,20 +164,36 @@ async fn files(session: &Session, source: &Source, mistakes: &mut Vec<String>) -
 }
 
 /// Files by the endings of their names, without the experiment's own files below the corpus' folder: the experiment, its
-/// table of metadata and its questions are no documents.
-fn without_own_files(experiment: &Experiment, mut types: BTreeMap<String, u64>) -> BTreeMap<String, u64> {
-    let folder = experiment.path(&experiment.corpus.source);
+/// table of metadata and its questions are no documents. Own files that were not counted, such as excluded ones, change
+/// nothing.
+fn without_own_files(
+    experiment: &Experiment,
+    source: &Source,
+    mut types: BTreeMap<String, u64>,
+) -> BTreeMap<String, u64> {
+    let Ok(folder) = experiment.path(&experiment.corpus.source).canonicalize() else { return types };
     let dataset = experiment.dataset.as_ref().map(|dataset| dataset.path.as_str());
     let named = experiment.corpus.metadata.as_deref().into_iter().chain(dataset).filter(|path| !path.is_empty());
     let own = named.map(|path| experiment.path(path)).chain(experiment.file.clone());
-    for path in own.filter(|path| path.starts_with(&folder) && path.is_file()) {
-        let ending = path.extension().map(|ending| format!(".{}", ending.to_string_lossy().to_lowercase()));
-        if let Some(n) = types.get_mut(&ending.unwrap_or_default()) {
+    // Two of them may be one file.
+    let own: BTreeSet<String> = own.filter_map(|path| path_below(&folder, &path)).collect();
+    for ending in own.iter().filter_map(|path| source.unread_type(path)) {
+        if let Some(n) = types.get_mut(&ending) {
             *n = n.saturating_sub(1);
         }
     }
     types.retain(|_, n| *n > 0);
     types
+}
+
+/// The path of a file below a folder, with `/`; none if it is not there. The folder is canonical. A link counts where it
+/// is, and not where it leads.
+fn path_below(folder: &Path, file: &Path) -> Option<String> {
+    let file = std::path::absolute(file).ok().filter(|file| file.is_file())?;
+    let parent = file.parent()?.canonicalize().ok()?;
+    let names: Vec<&str> =
+        parent.strip_prefix(folder).ok()?.iter().chain(file.file_name()).map(OsStr::to_str).collect::<Option<_>>()?;
+    Some(names.join("/"))
 }
 
 /// Parses files; what was parsed before is taken from the store.

@@ -61,7 +61,7 @@ pub struct DetectableDifference {
     pub differing_share: Option<f64>,
     /// The questions with a score.
     pub questions: usize,
-    /// Between two trials; none if the questions show no difference.
+    /// Between two trials; none if the questions show no difference, or only a larger one than such trials can have.
     pub two_trials: Option<f64>,
     /// Between one trial of the experiment and all others, which are equal; none if the
     /// questions show no difference, or the experiment is not known. A trial in between needs
@@ -134,18 +134,25 @@ impl DetectableDifferences {
         let head =
             format!("what {} can show (95 % confidence, found in 4 of 5 cases)", count_questions(self.questions));
         let Some(run) = &self.run else {
-            let range = |of: fn(&DetectableDifference) -> Option<f64>| {
-                let ends: Vec<f64> = self.differences.iter().filter_map(of).collect();
+            let range = |of: fn(&DetectableDifference) -> Option<f64>, between: &str| {
+                let ends: Vec<Option<f64>> = self.differences.iter().map(of).collect();
                 match ends[..] {
-                    [] => "no difference".to_owned(),
-                    [.., last] if short(ends[0]) == short(last) => format!("a difference of {}", short(last)),
-                    [first, .., last] => format!("a difference of {} to {}", short(first), short(last)),
-                    [one] => format!("a difference of {}", short(one)),
+                    [Some(first), .., Some(last)] if short(first) != short(last) => {
+                        format!("a difference of {} to {} {between}", short(first), short(last))
+                    }
+                    [Some(one), ..] => format!("a difference of {} {between}", short(one)),
+                    // Trials that differ on fewer questions cannot differ by as much as it takes.
+                    [.., Some(last)] => {
+                        let share = SHARES[1] * 100.0;
+                        format!("at best a difference of {} {between}, if they differ on {share:.0} %", short(last))
+                    }
+                    _ => format!("no difference {between}"),
                 }
             };
-            let mut sentence = format!("{head}: {} between two trials", range(|it| it.two_trials));
+            let mut sentence = format!("{head}: {}", range(|it| it.two_trials, "between two trials"));
             if let Some(trials) = grid {
-                sentence += &format!(", {} between one of {trials} trials and all others", range(|it| it.all_trials));
+                let between = format!("between one of {trials} trials and all others");
+                sentence += &format!(", {}", range(|it| it.all_trials, &between));
             }
             let assumption = format!(
                 "this is for scores of 0 or 1, and trials that differ on {:.0} to {:.0} % of the questions; {}",
@@ -268,18 +275,32 @@ mod tests {
 
     #[test]
     fn without_a_run_the_range_is_that_of_scores_of_0_or_1() {
-        let found = DetectableDifferences::stated(&questions(60), Some(24));
-        assert_eq!((found.questions, found.run.as_deref(), found.differences.len()), (60, None, 2));
+        let found = DetectableDifferences::stated(&questions(400), Some(24));
+        assert_eq!((found.questions, found.run.as_deref(), found.differences.len()), (400, None, 2));
         let text = found.describe().join("\n");
         assert!(
             text.starts_with(
-                "what 60 questions can show (95 % confidence, found in 4 of 5 cases): a difference of 0.12 to 0.20 between two trials"
+                "what 400 questions can show (95 % confidence, found in 4 of 5 cases): a difference of 0.044 to 0.077 between two trials"
             ),
             "{text}"
         );
         assert!(text.contains("between one of 24 trials and all others") && text.contains("10 to 30 %"), "{text}");
         let [few, many] = &found.differences[..] else { panic!("{found:?}") };
         assert!(few.all_trials > few.two_trials && many.all_trials > many.two_trials, "more trials need more");
+    }
+
+    #[test]
+    fn a_difference_that_trials_cannot_have_is_not_said_to_be_shown() {
+        let found = DetectableDifferences::stated(&questions(60), Some(24));
+        let [few, many] = &found.differences[..] else { panic!("{found:?}") };
+        assert_eq!((few.two_trials, few.all_trials), (None, None), "0.12 of at most 0.10");
+        assert!(many.two_trials.is_some() && many.all_trials > many.two_trials);
+        let text = &found.describe()[0];
+        assert!(
+            text.contains(": at best a difference of 0.20 between two trials, if they differ on 30 %, at best"),
+            "{text}"
+        );
+        assert!(text.ends_with("between one of 24 trials and all others, if they differ on 30 %"), "{text}");
     }
 
     #[test]

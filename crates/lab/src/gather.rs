@@ -22,6 +22,7 @@ use crate::{
     session::Session,
     spec::Experiment,
     task::{answers_by_question, passages_by_question, queries_by_question, scores_by_question},
+    warning::looked_for,
 };
 use eval::{MetricConfig, Missing, Score, Scored, statistics::Summary};
 use rag::{Component, PassagesWithRemarks, load::Unread};
@@ -86,6 +87,8 @@ pub(crate) async fn gather(
         damaged_entries: session.workspace().journal().n_damaged(),
         judges: judges(session).await?,
         warnings: Vec::new(),
+        // On a cluster, chunks and indexes are on other machines.
+        looked_for: Some(looked_for(&experiment.warnings.ignore, experiment.engine.ray.is_none())),
     };
     results.verdict = results.describe();
     Ok(results)

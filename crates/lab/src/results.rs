@@ -39,7 +39,13 @@ pub use trial::{FunctionFailure, MetricResult, NotEnriched, QuestionResult, Retr
 pub(crate) use verdict::nothing_retrieved;
 pub(crate) use winner::choose;
 
-use crate::{Error, budget::BudgetResult, layout::RunFileName, search::SearchResult, warning::Warning};
+use crate::{
+    Error,
+    budget::BudgetResult,
+    layout::RunFileName,
+    search::SearchResult,
+    warning::{Warning, WarningCode},
+};
 use eval::{Question, dataset::DatasetReport};
 use models::Spending;
 use rag::load::{Rejected, Unread};
@@ -156,6 +162,10 @@ pub struct Results {
     /// What put trials at a disadvantage, the gravest first, without what the experiment file ignores.
     #[serde(default)]
     pub warnings: Vec<Warning>,
+    /// The codes of warnings that were looked for: not those that the experiment file ignores, and on a cluster not those
+    /// that need chunks. None for a run of an earlier version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub looked_for: Option<Vec<WarningCode>>,
 }
 
 /// The error for a trial that does not exist.

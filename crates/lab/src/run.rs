@@ -17,6 +17,7 @@ use crate::{
     run_summary::summary_json,
     settlement::settle,
     track::DataVersion,
+    warning::looked_for,
     workspace::ClaimedArtifacts,
 };
 use eval::Dataset;
@@ -124,6 +125,7 @@ impl<'a> Run<'a> {
         let part = RunPart { trials: &trials, plan: &plan };
         let mut results = gather(session, prepared, part, &outcome).await?;
         results.warnings = warnings_of_results(prepared, &results, &session.experiment.warnings.ignore);
+        results.looked_for = Some(looked_for(&session.experiment.warnings.ignore, false));
         let (scored, all) = (trials.len(), prepared.trials.len());
         results.mark_unfinished(format!(
             "the run was interrupted: {scored} of {all} trials are scored; the next `run` goes on"

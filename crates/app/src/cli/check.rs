@@ -70,7 +70,7 @@ pub async fn run(cx: &CommandContext, arguments: CheckArguments) -> Result<u8, C
             answering.trial
         ));
     }
-    let mut check = check.with_failing_warnings(&session.experiment.warnings.fail_check);
+    let mut check = check.with_failing_warnings(&session.experiment.warnings.fail_check, &record);
     // A gate on an old run would pass every change, so each report says what changed since.
     let changed = cx.note_changes_since(&session, &record).await;
     check.notes.extend(changed.into_iter().map(|line| format!("since that run: {line}")));

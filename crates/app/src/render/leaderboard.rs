@@ -435,6 +435,7 @@ mod tests {
             front: Vec::new(),
             effects: Vec::new(),
             warnings: Vec::new(),
+            looked_for: None,
             notes: vec![
                 note(About::Search, "", "search by race: 1 of 2 answers asked for (50 %)"),
                 note(About::Judge, "gpt", "judged by gpt: supported qualified"),

@@ -97,7 +97,7 @@ fn an_enricher_that_adds_nothing_is_told_once_and_its_trials_count_as_one() {
     let run = workspace.run(&["run", "--json"]).succeeds().json();
     let found = warnings(&run, "setting-without-effect");
     let told = "enrich `heading` and `none` made no difference: all 2 pairs of trials that differ only in this gave the \
-                same passages and answers: no document has a title or headings";
+                same passages: no document has a title or headings";
     assert_eq!(found.iter().map(|warning| &warning["text"]).collect::<Vec<_>>(), [told], "{run}");
     let equal = run["trials"].as_array().unwrap().iter().filter(|trial| trial["equal_to"]["same_output"] == true);
     assert_eq!(equal.count(), 2, "{run}");

@@ -46,9 +46,9 @@ pub fn detectable_difference(differences: &[f64], questions: usize, alpha: f64) 
 }
 
 /// [`detectable_difference`] for scores of 0 or 1, where two trials differ on this share of
-/// the questions. `None` if even scores that are all 0 and all 1 would not show it.
+/// the questions. `None` if that is more than the share: no two such trials differ by so much.
 pub fn detectable_difference_of_binary_scores(questions: usize, share: f64, alpha: f64) -> Option<f64> {
-    Spread { variance: share, changed: 1.0 }.detectable(questions, alpha, 0.0).filter(|least| *least <= 1.0)
+    Spread { variance: share, changed: 1.0 }.detectable(questions, alpha, 0.0).filter(|least| *least <= share)
 }
 
 /// How much the differences of two trials vary from question to question.
@@ -125,9 +125,11 @@ mod tests {
     fn scores_of_0_or_1_show_what_their_discordant_questions_allow() {
         let of = |questions, share| detectable_difference_of_binary_scores(questions, share, 0.025);
         // Six questions must be better, and none worse: 6 of 10.
-        assert_eq!((of(10, 0.1), of(5, 0.3)), (Some(0.6), None));
+        assert_eq!((of(10, 0.6), of(10, 0.1), of(10, 0.3), of(5, 0.3)), (Some(0.6), None, None, None));
+        // It would take 0.116, and trials that differ on a tenth of the questions differ by 0.1 at most.
+        assert_eq!(of(60, 0.1), None);
         let close = |found: Option<f64>, expected: f64| assert!((found.unwrap() - expected).abs() < 0.005, "{found:?}");
-        close(of(60, 0.1), 0.116);
+        close(of(100, 0.1), 0.090);
         close(of(60, 0.3), 0.201);
         close(of(1000, 0.3), 2.8 * 0.3f64.sqrt() / 1000f64.sqrt());
         // At the level of 200 trials, twelve questions must be better.

@@ -160,7 +160,9 @@ fn missing(notes: &mut Vec<Note>, results: &Results) {
     notes.extend(fallbacks(results));
     notes.extend(not_enriched(results));
     // A warning says it with more numbers.
-    if results.warnings.iter().all(|warning| warning.code != WarningCode::LongTexts) {
+    let is_ignored = results.looked_for.as_ref().is_some_and(|codes| !codes.contains(&WarningCode::LongTexts));
+    // The warning says the same.
+    if !is_ignored && results.warnings.iter().all(|warning| warning.code != WarningCode::LongTexts) {
         notes.extend(cut_texts(results));
     }
     notes.extend(unknown_prices(results));

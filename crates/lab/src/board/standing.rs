@@ -91,8 +91,13 @@ pub(super) fn label(standing: TrialStanding, trial: &TrialResult) -> String {
 
 /// Where a trial stands among all of its run, in a sentence, with what limits it.
 pub(super) fn place(standing: TrialStanding, trial: &TrialResult) -> String {
+    let has_answers = trial.questions.iter().any(|question| question.answer.is_some());
     let equal = trial.equal_to.as_ref().map(|EqualTrial { trial, same_output }| {
-        let what = if *same_output { "passages and answers" } else { "scores" };
+        let what = match same_output {
+            true if has_answers => "passages and answers",
+            true => "passages",
+            false => "scores",
+        };
         format!("the same {what} as {trial} for every question")
     });
     let limits = equal.into_iter().chain(nothing_retrieved(trial));
@@ -233,12 +238,15 @@ mod tests {
 
     #[test]
     fn the_place_of_a_trial_names_the_one_that_it_equals() {
-        let equal = |same_output| {
+        let equal = |same_output, has_answers: bool| {
             let equal = EqualTrial { trial: "t01".to_owned(), same_output };
-            place(TrialStanding::Tied, &TrialResult { equal_to: Some(equal), ..trial(None, true, Some(1), None) })
+            let mut trial = TrialResult { equal_to: Some(equal), ..trial(None, true, Some(1), None) };
+            trial.questions[0].answer = has_answers.then(rag::Answer::default);
+            place(TrialStanding::Tied, &trial)
         };
         let group = "in the group that holds the best trial with 95 % confidence";
-        assert_eq!(equal(true), format!("{group}; the same passages and answers as t01 for every question"));
-        assert_eq!(equal(false), format!("{group}; the same scores as t01 for every question"));
+        assert_eq!(equal(true, true), format!("{group}; the same passages and answers as t01 for every question"));
+        assert_eq!(equal(true, false), format!("{group}; the same passages as t01 for every question"));
+        assert_eq!(equal(false, true), format!("{group}; the same scores as t01 for every question"));
     }
 }

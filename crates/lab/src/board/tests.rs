@@ -320,6 +320,9 @@ fn warnings_of_the_results_stand_in_the_board_and_take_the_place_of_the_note_abo
     let board = Board::of(&results);
     assert!(board.warnings.is_empty());
     assert_eq!(told(&board, About::Queries).len(), 1, "results of an earlier version have no warnings");
+    results.looked_for = Some(vec![crate::WarningCode::EqualTrials]);
+    assert!(told(&Board::of(&results), About::Queries).is_empty(), "what is ignored is not told in other words");
+    results.looked_for = Some(vec![crate::WarningCode::LongTexts]);
     results.warnings = vec![Warning {
         code: crate::WarningCode::LongTexts,
         trials: vec!["t01".to_owned()],

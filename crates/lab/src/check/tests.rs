@@ -643,16 +643,31 @@ fn a_warning_fails_a_check_only_if_its_code_is_named_and_it_concerns_the_trial()
         warning(WarningCode::LongTexts, &["t02"]),
         warning(WarningCode::UnreadTypes, &[]),
     ];
+    found.looked_for = Some(WarningCode::ALL.to_vec());
     let run = RunRecord::of_results(&found, EXPERIMENT);
     let check = checked(&record(&scores), &run, 0.0);
     let told: Vec<WarningCode> = check.warnings.iter().map(|warning| warning.code).collect();
     assert_eq!(told, [WarningCode::RetrievesNothing, WarningCode::UnreadTypes], "another trial's is left out");
     assert_eq!(check.verdict, CheckVerdict::Pass);
     for codes in [&[][..], &[WarningCode::LongTexts], &[WarningCode::EqualTrials]] {
-        assert_eq!(check.clone().with_failing_warnings(codes), check, "{codes:?}");
+        assert_eq!(check.clone().with_failing_warnings(codes, &run), check, "{codes:?}");
     }
-    let failed = check.clone().with_failing_warnings(&[WarningCode::UnreadTypes, WarningCode::RetrievesNothing]);
+    let failed = check.clone().with_failing_warnings(&[WarningCode::UnreadTypes, WarningCode::RetrievesNothing], &run);
     assert_eq!(failed.verdict, CheckVerdict::Fail);
     let named = "t01 has a warning that fails a check: `retrieves-nothing`, `unread-types`; ";
     assert_eq!(failed.sentence, format!("{named}{}", check.sentence));
+}
+
+#[test]
+fn a_code_that_was_not_looked_for_in_the_run_is_told_by_a_check() {
+    let codes = [WarningCode::EvidenceInNoChunk, WarningCode::LongTexts, WarningCode::EvidenceInNoChunk];
+    assert_eq!(unknown_warnings(&codes, Some(WarningCode::ALL)), None);
+    assert_eq!(unknown_warnings(&[], None), None);
+    let on_cluster = unknown_warnings(&codes, Some(&[WarningCode::LongTexts])).unwrap();
+    assert!(
+        on_cluster.contains("warning `evidence-in-no-chunk`: ") && on_cluster.contains("on a cluster"),
+        "{on_cluster}"
+    );
+    let earlier = unknown_warnings(&codes, None).unwrap();
+    assert!(earlier.contains("`evidence-in-no-chunk`, `long-texts`: an earlier version"), "{earlier}");
 }

@@ -5,7 +5,7 @@ use crate::{
     blocking::compute,
     engine::PlanOutcome,
     plan::{CorpusInputs, Outputs, TaskId},
-    results::{QuestionResult, Results, TrialResult},
+    results::{QuestionResult, Results, TrialResult, cut_share},
     task::open_corpus,
     warning::{
         CutTextsFacts, EvidenceFacts, FilterFacts, PromptFacts, RunFacts, TrialFindings, Warning, WarningCode, find,
@@ -102,13 +102,14 @@ fn findings(results: &Results, trial: &TrialResult) -> TrialFindings {
 
 /// The texts that models did not read to their end.
 fn cut_texts(ledger: &Ledger, of_chunks: bool) -> impl Iterator<Item = CutTextsFacts> {
-    let cut = ledger.models().map(|(_, used)| used).filter(|used| used.cut_texts > 0);
-    cut.map(move |used| CutTextsFacts {
-        model: used.model.clone(),
+    let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+    ledger.models().filter_map(|(_, used)| cut_share(used)).map(move |share| CutTextsFacts {
+        model: share.model,
         of_chunks,
-        texts: used.cut_texts as usize,
-        read_tokens: used.prompt_tokens,
-        lost_tokens: Some(used.cut_tokens),
+        texts: number(share.cut_texts),
+        all: share.texts.map(number),
+        max_tokens: share.max_tokens.map(number),
+        lost: share.lost,
     })
 }
 

@@ -6,7 +6,7 @@ use crate::{
     warning::{CorpusFacts, ModelFacts, QuestionFacts, RunFacts, TrialFacts},
 };
 use eval::{Question, language_name};
-use models::{Identity, ModelKind};
+use models::{Identity, ModelConfig, ModelKind, ModelLanguages};
 use rag::{
     Component, Document,
     index::IndexKind,
@@ -19,7 +19,7 @@ const LANGUAGE_DOCUMENTS: usize = 500;
 /// The most bytes of a document from which its language is detected: enough to be certain, and a tenth of a millisecond.
 const LANGUAGE_BYTES: usize = 2_000;
 
-/// Names of models, or parts of them, that are for English.
+/// Names of models, or parts of them, that are for English: for models that are not in the catalogue.
 const ENGLISH_MODELS: [&str; 4] = ["all-minilm", "paraphrase-minilm", "all-mpnet", "ms-marco"];
 
 /// Every so many documents, one whose language is detected.
@@ -89,7 +89,10 @@ pub(super) fn planned(
     RunFacts {
         corpus,
         questions: QuestionFacts { questions: questions.len(), languages },
-        models: identities.iter().map(|(name, identity)| (name.clone(), model(identity))).collect(),
+        models: identities
+            .iter()
+            .map(|(name, identity)| (name.clone(), model(identity, experiment.models.get(name))))
+            .collect(),
         judges,
         trials: trials.iter().map(|trial| of_trial(experiment, trial)).collect(),
         equal: Vec::new(),
@@ -97,14 +100,19 @@ pub(super) fn planned(
     }
 }
 
-/// What a model's identity says of it.
-fn model(identity: &Identity) -> ModelFacts {
+/// What a model's identity says of it, and the catalogue if its settings name a model there.
+fn model(identity: &Identity, config: Option<&ModelConfig>) -> ModelFacts {
     let tokens = |key: &str| identity.parameters.get(key).and_then(serde_json::Value::as_u64);
+    let long_texts = |choice: &str| identity.parameters.get("long_texts").is_some_and(|it| it == choice);
     let window = ["max_tokens", "context_length"].into_iter().find_map(tokens);
     ModelFacts {
         window: window.map(|tokens| tokens as usize),
-        reads_windows: identity.parameters.get("long_texts").is_some_and(|choice| choice == "windows"),
-        is_english: is_english(&identity.model),
+        reads_windows: long_texts("windows"),
+        refuses: long_texts("refuse"),
+        is_english: match config.and_then(ModelConfig::languages) {
+            Some(languages) => languages == ModelLanguages::English,
+            None => is_english(&identity.model),
+        },
     }
 }
 
@@ -128,6 +136,7 @@ fn of_trial(experiment: &Experiment, trial: &Trial) -> TrialFacts {
         trial: trial.id.clone(),
         labels: trial.labels.clone(),
         retriever: pipeline.retriever.name().to_owned(),
+        searches_words: pipeline.retriever.indexes().contains(&IndexKind::Bm25),
         chunk_size: pipeline.chunker.chunk_size(),
         embedder: pipeline.embedder.as_deref().filter(|_| embeds_chunks).map(str::to_owned),
         rerankers: pipeline.reranker.models().into_iter().filter(is_reranker).map(str::to_owned).collect(),
@@ -236,12 +245,35 @@ mod tests {
             revision: String::new(),
             parameters,
         };
-        let of = |parameters| (model(&identity(parameters)).window, model(&identity(json!({}))).reads_windows);
+        let read = |parameters| model(&identity(parameters), None);
+        let of = |parameters| (read(parameters).window, read(json!({})).reads_windows);
         assert_eq!(of(json!({ "max_tokens": 256 })), (Some(256), false));
         assert_eq!(of(json!({ "context_length": 4096 })), (Some(4096), false));
         assert_eq!(of(json!({})), (None, false));
-        assert!(model(&identity(json!({ "long_texts": "windows" }))).reads_windows);
-        assert!(!model(&identity(json!({ "long_texts": "cut" }))).reads_windows);
+        let choice = |choice: &str| {
+            let facts = read(json!({ "long_texts": choice }));
+            (facts.reads_windows, facts.refuses)
+        };
+        assert_eq!(
+            [choice("windows"), choice("refuse"), choice("cut")],
+            [(true, false), (false, true), (false, false)]
+        );
+    }
+
+    #[test]
+    fn what_the_catalogue_says_of_a_model_counts_more_than_its_name() {
+        let identity = Identity {
+            provider: "onnx".to_owned(),
+            model: "bge-small-en-v1.5".to_owned(),
+            revision: String::new(),
+            parameters: json!({}),
+        };
+        let local = |name: &str| ModelConfig::local_default(ModelKind::Embedding, name);
+        let is_english = |name: &str| model(&identity, local(name).as_ref()).is_english;
+        assert!(!is_english("multilingual-e5-small"), "the catalogue says so");
+        assert!(is_english("all-minilm-l6-v2"));
+        assert!(is_english("hf:someone/unknown"), "by the name in its identity");
+        assert!(model(&identity, None).is_english);
     }
 
     #[test]

@@ -56,6 +56,7 @@ pub(crate) fn results(trials: usize) -> Results {
         damaged_entries: 0,
         judges: Vec::new(),
         warnings: Vec::new(),
+        looked_for: None,
     }
 }
 

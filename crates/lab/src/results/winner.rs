@@ -53,6 +53,7 @@ pub(crate) fn choose(
     }
     let is_open = unproven(trials) > 0;
     let finalists = trials.iter().filter(|trial| trial.stopped.is_none()).count();
+    let is_whole = finalists == trials.len();
     let trials = &mut trials[..finalists];
     if trials.first().is_none_or(|trial| trial.objective.is_none()) {
         return Winner::Refused(format!(
@@ -79,16 +80,31 @@ pub(crate) fn choose(
             trials[0].trial.id,
             remedy(trials, &choosing)
         )),
-        None if trials.iter().all(scores_nothing) => Winner::Refused(format!(
-            "every trial has the worst score by {} for every question, so that none is better than another",
-            objective.join(", ")
-        )),
+        None if trials.iter().all(scores_nothing) => {
+            let by = objective.join(", ");
+            let lacks_scores =
+                |trial: &TrialResult| trial.objective.as_ref().is_some_and(|summary| summary.n_failed > 0);
+            Winner::Refused(if trials.iter().any(lacks_scores) {
+                format!(
+                    "all scores by {by} that are known are the worst, and some are missing: {}",
+                    remedy(trials, &choosing)
+                )
+            } else if is_whole {
+                format!(
+                    "every trial has the worst score by {by} for every question, so that none is better than another"
+                )
+            } else {
+                format!(
+                    "every trial that was asked all questions has the worst score by {by} for each, so that none is named"
+                )
+            })
+        }
         None if others().count() > 0 && !is_open && !others().any(|trial| trial.tied) => Winner::Trial(first),
         None => Winner::Leads(first),
     }
 }
 
-/// Whether a trial has the worst score by every metric of the objective for every question, or none at all.
+/// Whether all scores of a trial by the objective that are known are the worst, or it has none.
 fn scores_nothing(trial: &TrialResult) -> bool {
     trial.objective.as_ref().is_none_or(|summary| summary.mean == Some(0.0))
 }

@@ -282,6 +282,9 @@ fn where_every_score_is_the_worst_no_trial_is_named() {
     check("what does not apply changes nothing", &["0000----", "00000000"], &Refused(nothing));
     check("one score is enough", &["00000001", "00000000"], &Leads("t01"));
     check("a score may still come", &["00000000", "0000000!"], &Refused("with them `t02` could be better"));
+    check("a score of the first is missing", &["0000000!", "00000000"], &Refused("and some are missing: run again"));
+    let stopped = "every trial that was asked all questions has the worst score by recall for each";
+    check("a trial was stopped", &["00000000", "00000000", "11...... out_of_calls"], &Refused(stopped));
     let mut loss = results(&["00000000", "00000000"]);
     metric((0.0, 1.0), false)(&mut loss);
     assert_eq!(winner(&mut loss), Winner::Leads("t01".to_owned()), "less is better, so 0 is the best score");

@@ -55,6 +55,9 @@ pub(super) fn resolve(text: &str, base: PathBuf, overrides: &[Override]) -> Resu
     let engine = engine::read(&mut reader, &root);
     let track = track::read(&mut reader, &root);
     let warnings = optional::<WarningSpec>(&mut reader, &root, "warnings").unwrap_or_default();
+    for mistake in warnings.mistakes() {
+        reader.error(key_start(&root, "warnings"), mistake);
+    }
 
     if dataset.as_ref().is_some_and(|dataset| dataset.limit == Some(0))
         && let Some(table) = root.get("dataset").and_then(|value| value.get_ref().as_table())

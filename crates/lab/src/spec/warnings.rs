@@ -14,6 +14,21 @@ pub struct WarningSpec {
     pub fail_check: Vec<WarningCode>,
 }
 
+impl WarningSpec {
+    /// What cannot be meant.
+    pub(super) fn mistakes(&self) -> Vec<String> {
+        let both = self.fail_check.iter().filter(|code| self.ignore.contains(code));
+        let mistake = |code: &WarningCode| {
+            format!(
+                "warnings: `{}` is in `ignore` and in `fail_check`, and a warning that is not told fails no check: \
+                 remove it from one of them",
+                code.name()
+            )
+        };
+        both.map(mistake).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,6 +56,16 @@ mod tests {
             fail_check: vec![WarningCode::RetrievesNothing],
         };
         assert_eq!(parse(given), Ok(expected));
+    }
+
+    #[test]
+    fn a_warning_that_is_ignored_cannot_fail_a_check() {
+        let given = "[warnings]\nignore = [\"unread-types\"]\nfail_check = [\"long-texts\", \"unread-types\"]\n";
+        let errors = parse(given).unwrap_err();
+        assert!(
+            errors.len() == 1 && errors[0].contains("`unread-types` is in `ignore` and in `fail_check`"),
+            "{errors:?}"
+        );
     }
 
     #[test]

@@ -25,7 +25,8 @@ fn find(facts: &RunFacts) -> Vec<Finding> {
         return Vec::new();
     }
     let documents: usize = facts.corpus.languages.values().sum();
-    let foreign = documents - facts.corpus.languages.get(ENGLISH).copied().unwrap_or_default();
+    // Of the languages that the sentence names, and no others.
+    let foreign: usize = others.iter().filter_map(|name| facts.corpus.languages.get(*name)).sum();
     let share = match foreign {
         0 => String::new(),
         n => format!(" ({} of the documents)", percent(n as f64 / documents as f64)),
@@ -77,6 +78,13 @@ mod tests {
         assert_eq!((found.trials, found.count, found.total), (vec!["t02".to_owned()], Some(60), Some(100)));
         let asked = told(CODE, &facts(&[("English", 40)], &[("French", 9)]));
         assert_eq!(asked, ["t02: `minilm` reads English, and there are texts in French"]);
+    }
+
+    #[test]
+    fn the_share_is_that_of_the_languages_that_are_named() {
+        let found = only(CODE, &facts(&[("German", 20), ("English", 77), ("Dutch", 3)], &[]));
+        assert_eq!(found.text, "t02: `minilm` reads English, and there are texts in German (20 % of the documents)");
+        assert_eq!((found.count, found.total), (Some(20), Some(100)));
     }
 
     #[test]

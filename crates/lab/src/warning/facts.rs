@@ -55,6 +55,8 @@ pub(crate) struct ModelFacts {
     pub(crate) window: Option<usize>,
     /// Whether longer texts are read whole, in windows.
     pub(crate) reads_windows: bool,
+    /// Whether longer texts are an error.
+    pub(crate) refuses: bool,
     /// Whether it was trained on English only, as far as is known.
     pub(crate) is_english: bool,
 }
@@ -68,6 +70,8 @@ pub(crate) struct TrialFacts {
     pub(crate) labels: BTreeMap<String, String>,
     /// The name of its retriever.
     pub(crate) retriever: String,
+    /// Whether its retriever searches by words.
+    pub(crate) searches_words: bool,
     /// The most tokens of its chunks, by the tokenizer of the chunkers; none if the chunker has no such limit.
     pub(crate) chunk_size: Option<usize>,
     /// The model that makes one vector of each chunk, by its name in the experiment.
@@ -103,7 +107,7 @@ pub(crate) struct TrialFindings {
 }
 
 /// Texts that a model did not read to their end.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct CutTextsFacts {
     /// The model, as its provider calls it.
     pub(crate) model: String,
@@ -111,10 +115,12 @@ pub(crate) struct CutTextsFacts {
     pub(crate) of_chunks: bool,
     /// How many.
     pub(crate) texts: usize,
-    /// The tokens that were read.
-    pub(crate) read_tokens: u64,
-    /// The tokens that were not read; none if they were not counted.
-    pub(crate) lost_tokens: Option<u64>,
+    /// All texts of the model; none if they were not counted.
+    pub(crate) all: Option<usize>,
+    /// The most tokens that it reads of a text; none if that is not known.
+    pub(crate) max_tokens: Option<usize>,
+    /// The share of the tokens of all its texts that it did not read; none if they were not counted.
+    pub(crate) lost: Option<f64>,
 }
 
 /// Golden evidence next to the chunks of a trial.

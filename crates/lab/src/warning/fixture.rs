@@ -4,7 +4,13 @@ use super::{RunFacts, TrialFacts, TrialFindings, Warning, WarningCode, of_code};
 
 /// A trial of this id with these findings.
 pub(super) fn trial(id: &str, found: TrialFindings) -> TrialFacts {
-    TrialFacts { trial: id.to_owned(), retriever: "bm25".to_owned(), found: Some(found), ..TrialFacts::default() }
+    TrialFacts {
+        trial: id.to_owned(),
+        retriever: "bm25".to_owned(),
+        searches_words: true,
+        found: Some(found),
+        ..TrialFacts::default()
+    }
 }
 
 /// Facts with these trials only.

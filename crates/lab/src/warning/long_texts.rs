@@ -13,7 +13,8 @@ pub(super) const KIND: WarningKind = WarningKind {
               question and a chunk together. What stands beyond that has no influence: it cannot be found by its \
               vector. Large chunks then lose to small ones for this reason alone. Before a run, a full chunk is compared \
               with the limit of the model, and a token of the chunker is counted as one of the model. After a run, the \
-              texts that were cut are counted.",
+              texts that were cut are counted. A model with `long_texts = \"refuse\"` cuts none: there a chunk that is \
+              too long fails the trial.",
     action: "use a smaller `chunk_size`, a model that reads more, or embed long texts in windows (`long_texts` of the \
              model)",
     found: WarningTime::BeforeAndAfter,
@@ -35,13 +36,15 @@ fn planned(facts: &RunFacts, trial: &TrialFacts) -> Vec<Finding> {
     let beyond = |name: &String| {
         let model = facts.model(name);
         let window = model.window.filter(|window| *window < size && !model.reads_windows)?;
-        let lost = 1.0 - window as f64 / size as f64;
+        let what = match model.refuses {
+            true => "a longer text is refused, and then the trial fails".to_owned(),
+            false => format!("up to {} of a chunk has no influence", percent(1.0 - window as f64 / size as f64)),
+        };
         let text = format!(
-            "chunks have up to {} tokens, and `{name}` reads {}: up to {} of a chunk has no influence (a token of the \
-             chunker counted as one of the model)",
+            "chunks have up to {} tokens, and `{name}` reads {}: {what} (a token of the chunker counted as one of the \
+             model)",
             count(size),
-            count(window),
-            percent(lost)
+            count(window)
         );
         Some(Finding { trials: vec![trial.trial.clone()], text, count: None, total: None })
     };
@@ -50,17 +53,21 @@ fn planned(facts: &RunFacts, trial: &TrialFacts) -> Vec<Finding> {
 
 /// What was counted while the model read.
 fn measured(trial: &TrialFacts, cut: &CutTextsFacts, chunks: Option<usize>) -> Finding {
-    let all = chunks.filter(|all| cut.of_chunks && *all >= cut.texts);
+    // What the model counted itself, and otherwise the chunks that are searched.
+    let all = cut.all.or_else(|| chunks.filter(|all| cut.of_chunks && *all >= cut.texts));
     let noun = if cut.of_chunks { "chunk" } else { "text" };
     let which = match all {
         Some(all) => format!("{} of {}", count(cut.texts), counted(all, noun)),
         None => counted(cut.texts, noun),
     };
     let verb = if cut.texts == 1 { "was" } else { "were" };
-    let mut text = format!("{which} {verb} longer than `{}` reads, and {verb} cut", cut.model);
-    if let Some(lost) = cut.lost_tokens.filter(|lost| *lost > 0) {
-        let share = lost as f64 / (lost + cut.read_tokens) as f64;
-        text += &format!(": {} of all tokens were not read", percent(share));
+    let limit = match cut.max_tokens {
+        Some(limit) => format!("the {} that `{}` reads", counted(limit, "token"), cut.model),
+        None => format!("`{}` reads", cut.model),
+    };
+    let mut text = format!("{which} {verb} longer than {limit}, and {verb} cut");
+    if let Some(lost) = cut.lost {
+        text += &format!(": {} of all tokens were not read", percent(lost));
     }
     Finding::of_trial(trial, text, cut.texts, all)
 }
@@ -116,26 +123,42 @@ mod tests {
     }
 
     #[test]
+    fn a_model_that_refuses_long_texts_is_told_to_fail_the_trial() {
+        let refuses = ModelFacts { refuses: true, ..reads(256) };
+        let expected = "t01: chunks have up to 1,024 tokens, and `minilm` reads 256: a longer text is refused, and then \
+                        the trial fails (a token of the chunker counted as one of the model)";
+        assert_eq!(told(CODE, &planned(Some(1024), &[], &[("minilm", refuses.clone())])), [expected]);
+        assert!(told(CODE, &planned(Some(256), &[], &[("minilm", refuses)])).is_empty());
+    }
+
+    #[test]
     fn after_a_run_the_texts_that_were_cut_are_told_and_not_the_settings() {
-        let cut = |of_chunks, lost_tokens| CutTextsFacts {
+        let cut = |of_chunks, lost| CutTextsFacts {
             model: "all-minilm-l6-v2".to_owned(),
             of_chunks,
             texts: 1204,
-            read_tokens: 570,
-            lost_tokens,
+            all: None,
+            max_tokens: None,
+            lost,
         };
         let found = |cut_texts| {
             let found = TrialFindings { cut_texts, chunks: Some(2310), ..TrialFindings::default() };
             run(vec![TrialFacts { chunk_size: Some(9999), ..trial("t01", found) }])
         };
         assert_eq!(
-            only(CODE, &found(vec![cut(true, Some(430))])).text,
+            only(CODE, &found(vec![cut(true, Some(0.43))])).text,
             "t01: 1,204 of 2,310 chunks were longer than `all-minilm-l6-v2` reads, and were cut: 43 % of all tokens were \
              not read"
         );
         assert_eq!(
             only(CODE, &found(vec![cut(false, None)])).text,
             "t01: 1,204 texts were longer than `all-minilm-l6-v2` reads, and were cut"
+        );
+        let whole = CutTextsFacts { all: Some(3000), max_tokens: Some(256), ..cut(false, Some(0.001)) };
+        assert_eq!(
+            only(CODE, &found(vec![whole])).text,
+            "t01: 1,204 of 3,000 texts were longer than the 256 tokens that `all-minilm-l6-v2` reads, and were cut: less \
+             than 1 % of all tokens were not read"
         );
         assert!(told(CODE, &found(Vec::new())).is_empty(), "nothing was cut, whatever the settings said");
         let one = CutTextsFacts { texts: 1, ..cut(true, None) };

@@ -180,10 +180,18 @@ impl Finding {
 }
 
 /// All warnings that these facts give, the gravest first, without those whose code is ignored. Trials for which the same
-/// statement holds share a warning.
+/// statement holds share a warning, except equal trials: each group of them is a warning of its own.
 pub(crate) fn find(facts: &RunFacts, ignored: &[WarningCode]) -> Vec<Warning> {
     let codes = WarningCode::ALL.iter().copied().filter(|code| !ignored.contains(code));
     codes.flat_map(|code| of_code(code, facts)).collect()
+}
+
+/// The codes that are looked for in a finished run: those that are not ignored, and without those that need the chunks
+/// if these are elsewhere, as on a cluster.
+pub(crate) fn looked_for(ignored: &[WarningCode], reads_chunks: bool) -> Vec<WarningCode> {
+    let needs_chunks = |code: WarningCode| matches!(code, WarningCode::EvidenceInNoChunk | WarningCode::NoSharedWords);
+    let codes = WarningCode::ALL.iter().copied();
+    codes.filter(|code| !ignored.contains(code) && (reads_chunks || !needs_chunks(*code))).collect()
 }
 
 /// The warnings of one code.
@@ -191,7 +199,9 @@ fn of_code(code: WarningCode, facts: &RunFacts) -> Vec<Warning> {
     let mut merged: Vec<Finding> = Vec::new();
     for finding in (code.kind().find)(facts) {
         let same = |other: &&mut Finding| {
-            (&other.text, other.count, other.total) == (&finding.text, finding.count, finding.total)
+            // Two groups of equal trials are not equal to each other.
+            code != WarningCode::EqualTrials
+                && (&other.text, other.count, other.total) == (&finding.text, finding.count, finding.total)
                 && !other.trials.is_empty()
         };
         match merged.iter_mut().find(same) {

@@ -14,7 +14,7 @@ pub(super) const KIND: WarningKind = WarningKind {
 };
 
 fn find(facts: &RunFacts) -> Vec<Finding> {
-    let joined = facts.findings().filter(|(trial, _)| trial.retriever != "bm25");
+    let joined = facts.findings().filter(|(trial, _)| trial.searches_words && trial.retriever != "bm25");
     let of_trials = joined.filter_map(|(trial, found)| {
         let without = found.without_shared_words.filter(|without| *without > 0)?;
         let (n, all) = (count(without), counted(found.searched, "question"));
@@ -35,7 +35,7 @@ mod tests {
 
     fn hybrid(without_shared_words: Option<usize>) -> TrialFacts {
         let found = TrialFindings { searched: 15, without_shared_words, ..TrialFindings::default() };
-        TrialFacts { retriever: "hybrid".to_owned(), ..trial("t01", found) }
+        TrialFacts { retriever: "hybrid".to_owned(), searches_words: true, ..trial("t01", found) }
     }
 
     #[test]
@@ -51,5 +51,7 @@ mod tests {
         }
         let bm25 = TrialFacts { retriever: "bm25".to_owned(), ..hybrid(Some(14)) };
         assert!(told(CODE, &run(vec![bm25])).is_empty(), "`retrieves-nothing` says it");
+        let reranked = TrialFacts { retriever: "dense".to_owned(), searches_words: false, ..hybrid(Some(14)) };
+        assert!(told(CODE, &run(vec![reranked])).is_empty(), "only its reranker reads words");
     }
 }

@@ -6,8 +6,9 @@ use crate::number::{counted, listed};
 pub(super) const KIND: WarningKind = WarningKind {
     title: "questions in another language than the documents",
     meaning: "The language of documents and questions is detected from their letters and words; texts that are too short \
-              to tell are left out, and so are languages of one text, or of fewer than one in twenty. A search by words cannot find \
-              a text in another language, and a model for one language makes poor vectors of another.",
+              to tell are left out, and so are languages of one text, or of fewer than one in twenty. A language of two \
+              documents is enough not to be another one. A search by words cannot find a text in another language, \
+              and a model for one language makes poor vectors of another.",
     action: "ask in the language of the documents, translate the questions before the search (a `query` component), or \
              use a multilingual embedder",
     found: WarningTime::Before,
@@ -19,10 +20,11 @@ fn find(facts: &RunFacts) -> Vec<Finding> {
     if documents.is_empty() {
         return Vec::new();
     }
-    let others: Vec<(&str, usize)> = of_many(&facts.questions.languages)
-        .into_iter()
-        .filter(|(name, _)| documents.iter().all(|(document, _)| document != name))
-        .collect();
+    // A few documents may be all that questions in their language ask about.
+    let known: usize = facts.corpus.languages.values().sum();
+    let is_of_documents = |name: &str| facts.corpus.languages.get(name).is_some_and(|n| *n >= known.min(2));
+    let others: Vec<(&str, usize)> =
+        of_many(&facts.questions.languages).into_iter().filter(|&(name, _)| !is_of_documents(name)).collect();
     if others.is_empty() {
         return Vec::new();
     }
@@ -63,6 +65,15 @@ mod tests {
         let several = facts(&[("German", 40), ("French", 9)], &[("English", 20), ("Dutch", 8)]);
         let expected = "20 questions in English and 8 questions in Dutch, and the documents are in German and French";
         assert_eq!(told(CODE, &several), [expected]);
+    }
+
+    #[test]
+    fn a_language_of_two_documents_is_not_another_one_however_few_they_are() {
+        let asked = [("German", 20), ("English", 10)];
+        assert!(told(CODE, &facts(&[("German", 98), ("English", 2)], &asked)).is_empty());
+        let expected = "10 questions in English, and the documents are in German";
+        assert_eq!(told(CODE, &facts(&[("German", 99), ("English", 1)], &asked)), [expected], "one may be a mistake");
+        assert!(told(CODE, &facts(&[("English", 1)], &[("English", 10)])).is_empty(), "it is the only one");
     }
 
     #[test]

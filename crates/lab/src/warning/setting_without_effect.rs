@@ -55,8 +55,9 @@ fn finding(facts: &RunFacts, (axis, one, other): ComparedValues<'_>, pairs: Valu
         1 => "both trials that differ".to_owned(),
         n => format!("all {} of trials that differ", counted(n, "pair")),
     };
+    let answers = if facts.equal.iter().any(|equal| equal.answers) { " and answers" } else { "" };
     let text = format!(
-        "{axis} `{one}` and `{other}` made no difference: {which} only in this gave the same passages and answers{why}"
+        "{axis} `{one}` and `{other}` made no difference: {which} only in this gave the same passages{answers}{why}"
     );
     // The sentence is about the axis; it does not begin with its trials.
     Finding { trials: Vec::new(), text, count: Some(pairs.pairs), total: Some(pairs.trials.len()) }
@@ -116,10 +117,12 @@ mod tests {
     fn a_value_that_changes_no_trial_is_told_once() {
         let mut facts = facts(&BOTH, true);
         let expected = "enrich `heading` and `none` made no difference: all 2 pairs of trials that differ only in this gave \
-                        the same passages and answers";
+                        the same passages";
         assert_eq!(told(CODE, &facts), [format!("{expected}: no document has a title or headings")]);
         facts.corpus.with_headings = 3;
         assert_eq!(told(CODE, &facts), [expected]);
+        facts.equal.iter_mut().for_each(|equal| equal.answers = true);
+        assert_eq!(told(CODE, &facts), [format!("{expected} and answers")]);
     }
 
     #[test]
@@ -143,7 +146,7 @@ mod tests {
         facts.trials.truncate(2);
         facts.corpus.with_headings = 1;
         let expected = "enrich `heading` and `none` made no difference: both trials that differ only in this gave the same \
-                        passages and answers";
+                        passages";
         assert_eq!(told(CODE, &facts), [expected]);
     }
 }

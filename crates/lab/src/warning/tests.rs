@@ -70,6 +70,28 @@ fn trials_with_the_same_statement_share_a_warning() {
 }
 
 #[test]
+fn each_group_of_equal_trials_is_a_warning_of_its_own() {
+    let equal =
+        |ids: [&str; 2]| EqualTrials { trials: ids.map(str::to_owned).to_vec(), same_output: true, answers: false };
+    let trials = ["t01", "t02", "t03", "t04"].map(|id| trial(id, empty(5, 0))).to_vec();
+    let facts = RunFacts { equal: vec![equal(["t01", "t02"]), equal(["t03", "t04"])], ..run(trials) };
+    let told: Vec<String> = find(&facts, &[]).into_iter().map(|warning| warning.text).collect();
+    let text = "the same passages for every question, so they count as one";
+    assert_eq!(told, [format!("t01 and t02: {text}"), format!("t03 and t04: {text}")]);
+}
+
+#[test]
+fn what_is_ignored_is_not_looked_for_and_neither_is_what_needs_chunks_that_are_elsewhere() {
+    assert_eq!(looked_for(&[], true), WarningCode::ALL);
+    let without = |codes: &[WarningCode]| {
+        WarningCode::ALL.iter().copied().filter(|code| !codes.contains(code)).collect::<Vec<_>>()
+    };
+    assert_eq!(looked_for(&[WarningCode::LongTexts], true), without(&[WarningCode::LongTexts]));
+    let of_chunks = [WarningCode::EvidenceInNoChunk, WarningCode::NoSharedWords];
+    assert_eq!(looked_for(&[], false), without(&of_chunks));
+}
+
+#[test]
 fn all_trials_are_told_as_all_and_many_are_counted() {
     let ids = |n: usize| (1..=n).map(|n| format!("t{n:02}")).collect::<Vec<_>>();
     assert_eq!(named_trials(&ids(0), 12), None);

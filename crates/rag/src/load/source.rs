@@ -195,6 +195,12 @@ impl Source {
         Ok(Bytes::from(bytes))
     }
 
+    /// The ending by which [`Listing::unread_types`] counts the file of this path below the corpus' root; none if it
+    /// does not count such a file.
+    pub fn unread_type(&self, below: &str) -> Option<String> {
+        self.filter.lacks_type(below, self.place.pattern()).then(|| ending(below))
+    }
+
     fn error(&self, reason: String) -> Error {
         Error::Source { source_address: self.address.clone(), reason }
     }
@@ -208,16 +214,20 @@ impl Source {
             if is_named || self.filter.takes(below, self.place.pattern()) {
                 listing.files.push(SourceFile { path: below.to_owned(), bytes, location });
             } else {
-                let extension = sniff::extension(below).map(|extension| format!(".{extension}")).unwrap_or_default();
-                if self.filter.lacks_type(below, self.place.pattern()) {
-                    *listing.unread_types.entry(extension.clone()).or_default() += 1;
+                if let Some(unread_type) = self.unread_type(below) {
+                    *listing.unread_types.entry(unread_type).or_default() += 1;
                 }
-                *listing.skipped.entry(extension).or_default() += 1;
+                *listing.skipped.entry(ending(below)).or_default() += 1;
             }
         }
         listing.rejected = seen.rejected;
         listing.unread = seen.unread;
     }
+}
+
+/// The ending of a file's name, with its dot; empty if it has none.
+fn ending(path: &str) -> String {
+    sniff::extension(path).map(|extension| format!(".{extension}")).unwrap_or_default()
 }
 
 impl CorpusPlace {
@@ -373,6 +383,10 @@ mod tests {
         let listing = source.survey().await.unwrap();
         assert_eq!(listing.skipped, BTreeMap::from([(".css".to_owned(), 1), (".png".to_owned(), 1)]));
         assert_eq!(listing.unread_types, listing.skipped);
+        assert_eq!(
+            (source.unread_type("x/own.TOML"), source.unread_type("x/own.md")),
+            (Some(".toml".to_owned()), None)
+        );
         let bytes = source.read(&listing.files[2], &ParseLimits::default()).await.unwrap();
         assert_eq!(&bytes[..], b"deep/er/c.md");
     }
