@@ -37,6 +37,8 @@ pub(crate) struct RunPart<'a> {
     pub(crate) trials: &'a [Trial],
     /// Their tasks.
     pub(crate) plan: &'a Arc<Plan>,
+    /// Whether lost evidence is followed only by what earlier runs stored of it, without reading chunks or searching.
+    pub(crate) only_stored: bool,
 }
 
 /// Collects the results of a part of a run.
@@ -115,7 +117,7 @@ async fn gather_trial(
     metrics: &[MetricResult],
     known: &mut enriched::EnrichedCache,
 ) -> Result<TrialResult, Error> {
-    let RunPart { trials, plan } = part;
+    let RunPart { trials, plan, only_stored } = part;
     let (trial, tasks) = (&trials[index], &plan.trials[index]);
     let (run_context, outputs) = (&prepared.run_context, &outcome.outputs);
     let failure = |id: &usize| outcome.failed.get(id);
@@ -175,7 +177,8 @@ async fn gather_trial(
         };
         questions.push(found);
     }
-    losses::trace(prepared, (plan, outcome), (trial, tasks), metrics, &mut questions).await;
+    let traced = losses::TracedTrial::new(prepared, (plan, outcome), (trial, tasks), only_stored);
+    traced.trace(metrics, &mut questions).await;
     let failed = [tasks.passages].into_iter().chain(tasks.answers.iter().copied()).chain(tasks.scoring());
     let mut failures: Vec<String> =
         failed.filter_map(|id| Some(format!("{}: {}", plan.tasks[id].label, failure(&id)?))).collect();

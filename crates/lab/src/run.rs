@@ -122,7 +122,8 @@ impl<'a> Run<'a> {
         let plan = prepared.sources.plan(session, &trials, &prepared.questions, None);
         let outputs: Outputs = plan.tasks.iter().enumerate().map(|(id, task)| (id, task.artifact())).collect();
         let outcome = PlanOutcome { outputs, reused: plan.tasks.len(), ..PlanOutcome::default() };
-        let part = RunPart { trials: &trials, plan: &plan };
+        // After Ctrl-C nothing is searched any more.
+        let part = RunPart { trials: &trials, plan: &plan, only_stored: true };
         let mut results = gather(session, prepared, part, &outcome).await?;
         results.warnings = warnings_of_results(prepared, &results, &session.experiment.warnings.ignore);
         results.looked_for = Some(looked_for(&session.experiment.warnings.ignore, false));

@@ -7,7 +7,7 @@ mod search;
 
 pub use question::{AskedQuestion, SearchableQuestion, searches};
 pub(crate) use search::SearchStages;
-pub use search::{FUSION_VERSION, find, find_deeper};
+pub use search::{FUSION_VERSION, chunks_left_by_filter, find, find_deeper};
 
 use crate::{
     Answer, ChunkTable, Component, Context, Error, Models, Passage, PassagesWithRemarks, PipelineConfig,

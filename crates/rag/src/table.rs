@@ -104,6 +104,17 @@ impl ChunkTable {
     /// The chunks of a document, in the order of their numbers; none if there is
     /// no such document.
     pub fn of_document(&self, path: &str) -> &[Chunk] {
+        &self.chunks[self.document_rows(path)]
+    }
+
+    /// The rows of a document's chunks, in the order of their numbers; none if there is no such document.
+    pub fn rows_of_document(&self, path: &str) -> Range<u32> {
+        let row = |row: usize| u32::try_from(row).unwrap_or(u32::MAX);
+        let Range { start, end } = self.document_rows(path);
+        row(start)..row(end)
+    }
+
+    fn document_rows(&self, path: &str) -> Range<usize> {
         let documents = self.documents.get_or_init(|| {
             let mut rows = 0;
             let groups = self.chunks.chunk_by(|a, b| a.document == b.document).map(|chunks| {
@@ -113,7 +124,7 @@ impl ChunkTable {
             });
             groups.collect()
         });
-        documents.get(path).map_or(&[], |rows| &self.chunks[rows.clone()])
+        documents.get(path).cloned().unwrap_or_default()
     }
 
     /// The rows that indexes hold, in the order of their entries.
@@ -281,6 +292,7 @@ mod tests {
         let table = table(&[document("b", two), document("a", "Wait."), document("c", two)]);
         let numbers = |path: &str| table.of_document(path).iter().map(|chunk| chunk.number).collect::<Vec<_>>();
         assert_eq!((numbers("b"), numbers("a"), numbers("c"), numbers("d")), (vec![0, 1], vec![0], vec![0, 1], vec![]));
+        assert_eq!(["b", "a", "c", "d"].map(|path| table.rows_of_document(path)), [0..2, 2..3, 3..5, 0..0]);
     }
 
     #[test]

@@ -1,30 +1,28 @@
 //! The facts that warnings are found from after a run: what it found, and what its chunks and word indexes hold.
 
+use super::losses::{SearchedChunks, min_overlap};
 use crate::{
     Error, PreparedRun, Session,
     blocking::compute,
     engine::PlanOutcome,
-    plan::{CorpusInputs, Outputs, TaskId},
+    plan::{CorpusInputs, Outputs, TaskId, TrialTasks},
     results::{QuestionResult, Results, TrialResult, cut_share},
-    task::open_corpus,
+    task::{chunk_table, open_indexes},
     warning::{
         CutTextsFacts, EvidenceFacts, FilterFacts, PromptFacts, RunFacts, TrialFindings, Warning, WarningCode, find,
     },
 };
-use eval::Score;
+use eval::{Evidence, Question, Score};
 use models::Ledger;
 use rag::{
-    ChunkTable, Component, Span,
+    Component,
+    chunk::ChunkerConfig,
     index::{Bm25Index, IndexKind},
+    pipeline::chunks_left_by_filter,
 };
 use serde_json::json;
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
+use std::{collections::HashMap, sync::Arc};
 
-/// The share of a piece of evidence that one chunk must hold: the default of the metrics' `min_overlap`.
-const MIN_OVERLAP: f64 = 0.5;
 /// The words of the error for a prompt that is longer than the model reads, as a missing score keeps them.
 const TOO_LONG: &str = "do not fit its context of";
 
@@ -41,7 +39,7 @@ pub(crate) async fn warnings(
     if session.experiment.engine.ray.is_none() {
         // The outcome of a search has the task ids of its last step's plan.
         let made = session.experiment.search.is_exhaustive().then_some(&outcome.outputs);
-        let mut reader = ChunkReader { prepared, made, chunks: HashMap::new() };
+        let mut reader = ChunkReader::new(prepared, made, results);
         if let Err(error) = reader.add(&mut facts, results).await {
             prepared.run_context.log("warnings_incomplete", json!({ "reason": crate::error_chain(&error) }));
         }
@@ -113,7 +111,9 @@ fn cut_texts(ledger: &Ledger, of_chunks: bool) -> impl Iterator<Item = CutTextsF
     })
 }
 
-/// Questions with a filter, of a trial in which nothing after the retriever changes the number of passages.
+/// Questions with a filter, of a trial in which nothing after the retriever changes the number of passages. Fewer
+/// passages may have other reasons too: words that few chunks have, or hits that the chunker joins. So a question counts
+/// as short only if the search remarked that its filter left too few chunks.
 fn filter_facts(results: &Results, trial: &TrialResult) -> FilterFacts {
     let pipeline = &trial.trial.pipeline;
     let Some(wanted) = pipeline.retriever.limit().filter(|_| pipeline.passage_stages().is_empty()) else {
@@ -126,18 +126,25 @@ fn filter_facts(results: &Results, trial: &TrialResult) -> FilterFacts {
     for (found, question) in trial.questions.iter().zip(&results.questions) {
         let is_filtered = question.filter.is_some() || found.queries.iter().any(|query| query.filter.is_some());
         facts.questions += usize::from(is_filtered);
-        facts.short += usize::from(is_filtered && found.passages.len() < wanted);
+        let left_few =
+            found.remarks.iter().filter_map(|remark| chunks_left_by_filter(remark)).any(|left| left < wanted);
+        facts.short += usize::from(is_filtered && left_few && found.passages.len() < wanted);
     }
     facts
 }
 
-/// Reads chunks and word indexes, each table once.
+/// Reads chunks and word indexes, each once.
 struct ChunkReader<'a> {
     prepared: &'a PreparedRun,
     /// The outputs of the run, if they are those of the whole plan.
     made: Option<&'a Outputs>,
+    /// The share of a piece of evidence that one chunk must hold.
+    min_overlap: f64,
+    evidence: Arc<Vec<Vec<Evidence>>>,
     /// What tables of chunks hold, by their tasks.
     chunks: HashMap<Vec<TaskId>, ChunkFacts>,
+    /// Questions that share no word with any chunk, by the tasks of the word index and of the queries.
+    without_shared_words: HashMap<(Vec<TaskId>, Option<TaskId>), Option<usize>>,
 }
 
 /// What a table of chunks holds.
@@ -147,46 +154,75 @@ struct ChunkFacts {
     evidence: EvidenceFacts,
 }
 
-impl ChunkReader<'_> {
+impl<'a> ChunkReader<'a> {
+    fn new(prepared: &'a PreparedRun, made: Option<&'a Outputs>, results: &Results) -> Self {
+        Self {
+            prepared,
+            made,
+            min_overlap: min_overlap(&prepared.run_context.experiment.evaluate),
+            evidence: Arc::new(placed_evidence(results)),
+            chunks: HashMap::new(),
+            without_shared_words: HashMap::new(),
+        }
+    }
+
     /// Adds to each trial what its chunks and its word index say.
     async fn add(&mut self, facts: &mut RunFacts, results: &Results) -> Result<(), Error> {
+        let prepared = self.prepared;
         for trial in &mut facts.trials {
             let (Some(found), Some(number)) = (&mut trial.found, self.number(&trial.trial)) else { continue };
             let Some(result) = results.trials.iter().find(|result| result.trial.id == trial.trial) else { continue };
-            let tasks = &self.prepared.plan.trials[number];
             if found.searched == 0 {
                 continue;
             }
-            let has_words = tasks.corpus.indexes.contains_key(&IndexKind::Bm25);
-            let has_evidence = results.questions.iter().any(|question| !question.evidence.is_empty());
-            let known = self.chunks.get(&tasks.corpus.chunks).copied();
-            if known.is_none() || has_words {
-                let words = tasks.corpus.indexes.iter().filter(|(kind, _)| **kind == IndexKind::Bm25);
-                let inputs = CorpusInputs {
-                    chunks: tasks.corpus.chunks.clone(),
-                    indexes: words.map(|(kind, files)| (*kind, files.clone())).collect(),
-                    question_vectors: None,
-                };
-                let Some(outputs) = self.outputs(&inputs).await? else { continue };
-                let (corpus, _) = open_corpus(&self.prepared.run_context, &outputs, &inputs).await?;
-                let table = corpus.table.clone();
-                if known.is_none() {
-                    let spans = if has_evidence { evidence_spans(results) } else { Vec::new() };
-                    let found = compute(move || chunk_facts(&table, &spans)).await?;
-                    self.chunks.insert(tasks.corpus.chunks.clone(), found);
-                }
-                if has_words {
-                    let searches = result.questions.iter().zip(&results.questions);
-                    let words = searches.map(|(found, question)| searched_words(found, &question.question)).collect();
-                    let indexes = corpus.indexes;
-                    found.without_shared_words = compute(move || without_shared_words(&indexes, &words)).await?;
-                }
+            let (tasks, pipeline) = (&prepared.plan.trials[number], &result.trial.pipeline);
+            if let Some(ChunkFacts { chunks, evidence }) = self.chunk_facts(tasks, &pipeline.chunker).await? {
+                (found.chunks, found.evidence) = (Some(chunks), Some(evidence));
             }
-            if let Some(ChunkFacts { chunks, evidence }) = self.chunks.get(&tasks.corpus.chunks) {
-                (found.chunks, found.evidence) = (Some(*chunks), Some(*evidence));
+            // An index that only a later step searches says nothing of what the retriever could find.
+            if pipeline.retriever.indexes().contains(&IndexKind::Bm25) {
+                found.without_shared_words = self.without_shared_words(tasks, result, results).await?;
             }
         }
         Ok(())
+    }
+
+    /// What a trial's chunks hold; none if they are not in the store.
+    async fn chunk_facts(&mut self, tasks: &TrialTasks, chunker: &ChunkerConfig) -> Result<Option<ChunkFacts>, Error> {
+        let chunks = &tasks.corpus.chunks;
+        if let Some(known) = self.chunks.get(chunks) {
+            return Ok(Some(*known));
+        }
+        let inputs = CorpusInputs { chunks: chunks.clone(), ..CorpusInputs::default() };
+        let Some(outputs) = self.outputs(&inputs).await? else { return Ok(None) };
+        let table = chunk_table(&self.prepared.run_context, &outputs, chunks).await?;
+        let searched = SearchedChunks::new(table, chunker, self.min_overlap)?;
+        let evidence = self.evidence.clone();
+        let found = compute(move || chunk_facts(&searched, &evidence)).await?;
+        self.chunks.insert(chunks.clone(), found);
+        Ok(Some(found))
+    }
+
+    /// How many of a trial's questions share no word with any chunk; none if its word index is not in the store.
+    async fn without_shared_words(
+        &mut self,
+        tasks: &TrialTasks,
+        trial: &TrialResult,
+        results: &Results,
+    ) -> Result<Option<usize>, Error> {
+        let Some(files) = tasks.corpus.indexes.get(&IndexKind::Bm25) else { return Ok(None) };
+        let searched = (files.clone(), tasks.queries);
+        if let Some(known) = self.without_shared_words.get(&searched) {
+            return Ok(*known);
+        }
+        let inputs = CorpusInputs { indexes: [(IndexKind::Bm25, files.clone())].into(), ..CorpusInputs::default() };
+        let Some(outputs) = self.outputs(&inputs).await? else { return Ok(None) };
+        let indexes = open_indexes(&self.prepared.run_context, &outputs, &inputs.indexes).await?;
+        let questions = trial.questions.iter().zip(&results.questions);
+        let words = questions.map(|(found, question)| searched_words(found, &question.question)).collect();
+        let found = compute(move || without_shared_words(&indexes, &words)).await?;
+        self.without_shared_words.insert(searched, found);
+        Ok(found)
     }
 
     /// The place of a trial in the plan.
@@ -210,35 +246,20 @@ impl ChunkReader<'_> {
     }
 }
 
-/// Evidence with its place: the number of its question, its document, and its span.
-type EvidenceSpan = (usize, String, Span);
-
-fn evidence_spans(results: &Results) -> Vec<EvidenceSpan> {
-    let questions = results.questions.iter().enumerate();
-    let evidence = questions.flat_map(|(number, question)| question.evidence.iter().map(move |it| (number, it)));
-    evidence.filter_map(|(number, it)| Some((number, it.document.clone(), it.span?))).collect()
+/// The evidence of each question that has a place in a document; questions without any are left out.
+fn placed_evidence(results: &Results) -> Vec<Vec<Evidence>> {
+    let has_place = |item: &&Evidence| item.span.is_some_and(|span| !span.is_empty());
+    let of_question = |question: &Question| question.evidence.iter().filter(has_place).cloned().collect::<Vec<_>>();
+    results.questions.iter().map(of_question).filter(|evidence| !evidence.is_empty()).collect()
 }
 
-/// How many chunks are searched, and for how many questions no chunk holds half of some evidence.
-fn chunk_facts(table: &Arc<ChunkTable>, evidence: &[EvidenceSpan]) -> ChunkFacts {
-    let mut by_document: HashMap<&str, Vec<usize>> = HashMap::new();
-    for (number, (_, document, _)) in evidence.iter().enumerate() {
-        by_document.entry(document.as_str()).or_default().push(number);
-    }
-    let mut most = vec![0; evidence.len()];
-    for &row in table.searchable() {
-        let chunk = table.chunk(row);
-        for &number in by_document.get(chunk.document.as_str()).map_or(&[][..], Vec::as_slice) {
-            most[number] = most[number].max(evidence[number].2.overlap(chunk.span));
-        }
-    }
-    let mut questions: BTreeMap<usize, bool> = BTreeMap::new();
-    for ((question, _, span), held) in evidence.iter().zip(most) {
-        let is_held = held as f64 >= MIN_OVERLAP * span.len() as f64;
-        *questions.entry(*question).or_insert(true) &= is_held;
-    }
-    let in_no_chunk = questions.values().filter(|is_held| !**is_held).count();
-    ChunkFacts { chunks: table.searchable().len(), evidence: EvidenceFacts { questions: questions.len(), in_no_chunk } }
+/// How many chunks are searched, and for how many questions no chunk holds enough of some evidence. A document without
+/// chunks was not read, which is another matter.
+fn chunk_facts(searched: &SearchedChunks, questions: &[Vec<Evidence>]) -> ChunkFacts {
+    let is_cut = |item: &Evidence| searched.has_document(&item.document) && !searched.holds(item);
+    let in_no_chunk = questions.iter().filter(|evidence| evidence.iter().any(is_cut)).count();
+    let evidence = EvidenceFacts { questions: questions.len(), in_no_chunk };
+    ChunkFacts { chunks: searched.table.searchable().len(), evidence }
 }
 
 /// The texts whose words were searched for a question.
@@ -260,9 +281,9 @@ fn without_shared_words(indexes: &[Arc<rag::index::OpenIndex>], questions: &Vec<
 mod tests {
     use super::*;
     use crate::results::fixture;
-    use eval::{Evidence, Missing, Scored};
+    use eval::{Missing, Scored};
     use models::ModelUsage;
-    use rag::{Answer, Chunk, Passage, index::OpenIndex};
+    use rag::{Answer, Chunk, ChunkTable, Passage, Span, index::OpenIndex};
     use serde_json::from_value;
 
     fn chunk(document: &str, number: u32, (start, end): (usize, usize), searchable: bool) -> Chunk {
@@ -274,8 +295,17 @@ mod tests {
         .unwrap()
     }
 
+    fn evidence(document: &str, start: usize, end: usize) -> Evidence {
+        let span = Some(Span { start, end });
+        Evidence { document: document.to_owned(), quote: "q".to_owned(), span }
+    }
+
+    fn chunker(settings: serde_json::Value) -> ChunkerConfig {
+        from_value(settings).unwrap()
+    }
+
     #[test]
-    fn evidence_counts_as_held_if_one_searchable_chunk_holds_half_of_it() {
+    fn evidence_counts_as_held_if_one_searchable_chunk_holds_enough_of_it() {
         let chunks = vec![
             chunk("a", 0, (0, 10), true),
             chunk("a", 1, (10, 20), true),
@@ -283,18 +313,38 @@ mod tests {
             chunk("b", 0, (0, 100), true),
         ];
         let table = Arc::new(ChunkTable::new(chunks));
-        let evidence = |question, document: &str, start, end| (question, document.to_owned(), Span { start, end });
-        let facts = |evidence: &[EvidenceSpan]| {
-            let ChunkFacts { chunks, evidence } = chunk_facts(&table, evidence);
+        let facts = |min_overlap: f64, evidence: &[&[Evidence]]| {
+            let chunker = chunker(json!({ "sentence": {} }));
+            let searched = SearchedChunks::new(table.clone(), &chunker, min_overlap).unwrap();
+            let questions: Vec<Vec<Evidence>> = evidence.iter().map(|evidence| evidence.to_vec()).collect();
+            let ChunkFacts { chunks, evidence } = chunk_facts(&searched, &questions);
             (chunks, evidence.questions, evidence.in_no_chunk)
         };
-        assert_eq!(facts(&[]), (3, 0, 0));
-        assert_eq!(facts(&[evidence(0, "a", 5, 15)]), (3, 1, 0), "each chunk holds half");
-        assert_eq!(facts(&[evidence(0, "a", 2, 19)]), (3, 1, 0), "9 of 17");
-        assert_eq!(facts(&[evidence(0, "b", 50, 160)]), (3, 1, 1), "50 of 110");
-        assert_eq!(facts(&[evidence(0, "c", 0, 5)]), (3, 1, 1), "of a document without chunks");
-        let both = [evidence(0, "a", 0, 5), evidence(0, "c", 0, 5), evidence(1, "a", 0, 5)];
-        assert_eq!(facts(&both), (3, 2, 1), "all evidence of a question is needed");
+        assert_eq!(facts(0.5, &[]), (3, 0, 0));
+        assert_eq!(facts(0.5, &[&[evidence("a", 5, 15)]]), (3, 1, 0), "each chunk holds half");
+        assert_eq!(facts(0.6, &[&[evidence("a", 5, 15)]]), (3, 1, 1), "the metrics demand more");
+        assert_eq!(facts(0.5, &[&[evidence("a", 2, 19)]]), (3, 1, 0), "9 of 17");
+        assert_eq!(facts(0.5, &[&[evidence("b", 50, 160)]]), (3, 1, 1), "50 of 110");
+        assert_eq!(facts(0.5, &[&[evidence("c", 0, 5)]]), (3, 1, 0), "of a document without chunks");
+        let both = [evidence("a", 0, 5), evidence("b", 90, 190)];
+        assert_eq!(facts(0.5, &[&both, &both[..1]]), (3, 2, 1), "all evidence of a question is needed");
+    }
+
+    #[test]
+    fn what_stands_around_a_chunk_counts_if_the_chunker_adds_it() {
+        let linked = |number: u32, previous: Option<u32>, next: Option<u32>| {
+            let start = number as usize * 10;
+            let text = "0123456789".to_owned();
+            Chunk { text, previous, next, ..chunk("a", number, (start, start + 10), true) }
+        };
+        let chunks = vec![linked(0, None, Some(1)), linked(1, Some(0), Some(2)), linked(2, Some(1), None)];
+        let table = Arc::new(ChunkTable::new(chunks));
+        let is_held = |settings: serde_json::Value| {
+            let searched = SearchedChunks::new(table.clone(), &chunker(settings), 0.9).unwrap();
+            searched.holds(&evidence("a", 0, 30))
+        };
+        assert!(!is_held(json!({ "sentence": {} })));
+        assert!(is_held(json!({ "sentence_window": {} })));
     }
 
     #[test]
@@ -320,10 +370,10 @@ mod tests {
     #[test]
     fn evidence_without_a_place_says_nothing() {
         let mut results = fixture::results(1);
-        let evidence = |span| Evidence { document: "a".to_owned(), quote: "q".to_owned(), span };
-        let span = Span { start: 1, end: 2 };
-        results.questions[1].evidence = vec![evidence(Some(span)), evidence(None)];
-        assert_eq!(evidence_spans(&results), [(1, "a".to_owned(), span)]);
+        let nowhere = Evidence { span: None, ..evidence("a", 0, 0) };
+        results.questions[0].evidence = vec![nowhere.clone()];
+        results.questions[1].evidence = vec![evidence("a", 1, 2), nowhere];
+        assert_eq!(placed_evidence(&results), [vec![evidence("a", 1, 2)]]);
     }
 
     #[test]
@@ -362,6 +412,11 @@ mod tests {
         let passage = || Passage::of_text("a".to_owned(), "x".to_owned());
         trial.questions[0].passages = vec![passage()];
         let filter = |results: &Results| filter_facts(results, &results.trials[2]);
+        assert_eq!(filter(&results), FilterFacts { questions: 1, short: 0, wanted: 3 }, "few chunks had the words");
+        let remark = |left: usize| format!("the filter {{}} leaves {left} of 9 chunks, and all of them were taken");
+        results.trials[2].questions[0].remarks = vec![remark(3)];
+        assert_eq!(filter(&results), FilterFacts { questions: 1, short: 0, wanted: 3 }, "hits were joined");
+        results.trials[2].questions[0].remarks = vec![remark(1)];
         assert_eq!(filter(&results), FilterFacts { questions: 1, short: 1, wanted: 3 });
         results.trials[2].questions[0].passages = vec![passage(), passage(), passage()];
         assert_eq!(filter(&results), FilterFacts { questions: 1, short: 0, wanted: 3 });

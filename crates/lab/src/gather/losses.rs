@@ -3,8 +3,11 @@
 //! of evidence that the search did not find. No call is made, and a failure here never fails a run:
 //! the trial's questions then have no step.
 
+mod held;
 mod refined;
 mod searched;
+
+pub(super) use held::SearchedChunks;
 
 use crate::{
     Error,
@@ -27,7 +30,7 @@ type PassagesByQuestion = Arc<HashMap<String, PassagesWithRemarks>>;
 
 /// What the steps of a trial's evidence are read from.
 #[derive(Clone, Copy)]
-struct TracedTrial<'a> {
+pub(super) struct TracedTrial<'a> {
     prepared: &'a PreparedRun,
     plan: &'a Plan,
     outcome: &'a PlanOutcome,
@@ -35,6 +38,8 @@ struct TracedTrial<'a> {
     tasks: &'a TrialTasks,
     /// The share of an evidence item's bytes that counts as held.
     min_overlap: f64,
+    /// Whether only what earlier runs stored is read: no chunks, and no search.
+    only_stored: bool,
 }
 
 /// A stage whose output is passages.
@@ -46,34 +51,37 @@ struct TracedStage {
     id: TaskId,
 }
 
-/// Notes at each question of a trial the step at which its evidence was lost.
-pub(super) async fn trace(
-    prepared: &PreparedRun,
-    (plan, outcome): (&Plan, &PlanOutcome),
-    (trial, tasks): (&Trial, &TrialTasks),
-    metrics: &[MetricResult],
-    questions: &mut [QuestionResult],
-) {
-    let min_overlap = min_overlap(&prepared.run_context.experiment.evaluate);
-    let traced = TracedTrial { prepared, plan, outcome, trial, tasks, min_overlap };
-    match traced.losses(metrics, questions).await {
-        Ok(losses) => questions.iter_mut().zip(losses).for_each(|(question, loss)| question.loss = Some(loss)),
-        Err(error) => {
-            let fields = json!({ "trial": trial.id, "reason": crate::error_chain(&error) });
-            prepared.run_context.log("losses_not_traced", fields);
-        }
-    }
-}
-
 /// The share of evidence that the metrics of the experiment demand: of the first metric of the objective that looks at
 /// evidence, else of the first metric that does, else the default of `recall`.
-fn min_overlap(evaluate: &EvaluateSpec) -> f64 {
+pub(super) fn min_overlap(evaluate: &EvaluateSpec) -> f64 {
     let chosen = evaluate.metrics.iter().filter(|metric| evaluate.objective.contains(&metric.label()));
     let recall = MetricConfig::with_defaults("recall");
     chosen.chain(&evaluate.metrics).chain(&recall).find_map(MetricConfig::min_overlap).unwrap_or(0.5)
 }
 
-impl TracedTrial<'_> {
+impl<'a> TracedTrial<'a> {
+    pub(super) fn new(
+        prepared: &'a PreparedRun,
+        (plan, outcome): (&'a Plan, &'a PlanOutcome),
+        (trial, tasks): (&'a Trial, &'a TrialTasks),
+        only_stored: bool,
+    ) -> Self {
+        let min_overlap = min_overlap(&prepared.run_context.experiment.evaluate);
+        Self { prepared, plan, outcome, trial, tasks, min_overlap, only_stored }
+    }
+
+    /// Notes at each question of the trial the step at which its evidence was lost.
+    pub(super) async fn trace(&self, metrics: &[MetricResult], questions: &mut [QuestionResult]) {
+        match self.losses(metrics, questions).await {
+            Ok(losses) => questions.iter_mut().zip(losses).for_each(|(question, loss)| question.loss = Some(loss)),
+            Err(error) => {
+                let fields = json!({ "trial": self.trial.id, "reason": crate::error_chain(&error) });
+                self.prepared.run_context.log("losses_not_traced", fields);
+            }
+        }
+    }
+
+    /// The loss of each question; empty if they are not all known from what is stored, and nothing else may be read.
     async fn losses(&self, metrics: &[MetricResult], found: &[QuestionResult]) -> Result<Vec<QuestionLoss>, Error> {
         let questions = &self.prepared.questions;
         let failed = |_: &Question| QuestionLoss { step: LossStep::FailedCall, component: None, evidence: Vec::new() };
@@ -83,8 +91,9 @@ impl TracedTrial<'_> {
         let stages = self.stages().await?;
         let searched = match stages.first() {
             Some(first) => searched::evidence(self, first.id, &first.passages).await?,
-            None => HashMap::new(),
+            None => Some(HashMap::new()),
         };
+        let Some(searched) = searched else { return Ok(Vec::new()) };
         let answers = self.answers(metrics, found);
         let mut losses = Vec::with_capacity(questions.len());
         for (question, answer) in questions.iter().zip(answers) {
@@ -98,7 +107,9 @@ impl TracedTrial<'_> {
             let min_overlap = self.min_overlap;
             losses.push(QuestionFacts { question, min_overlap, stages: &stages, searched, answer }.loss());
         }
-        refined::name_steps(self, &stages, &mut losses).await?;
+        if !self.only_stored {
+            refined::name_steps(self, &stages, &mut losses).await?;
+        }
         Ok(losses)
     }
 
@@ -139,9 +150,9 @@ impl TracedTrial<'_> {
     }
 
     /// What became of each question's answer.
-    fn answers<'a>(&'a self, metrics: &'a [MetricResult], found: &'a [QuestionResult]) -> Vec<JudgedAnswer<'a>> {
+    fn answers<'b>(&'b self, metrics: &'b [MetricResult], found: &'b [QuestionResult]) -> Vec<JudgedAnswer<'b>> {
         let (comparing, declining) = (answer_metrics(metrics), self.abstention(metrics));
-        let of_question = |(question, found): (&'a Question, &'a QuestionResult)| {
+        let of_question = |(question, found): (&'b Question, &'b QuestionResult)| {
             let answer = found.answer.as_ref();
             let declines = || Sample { question, passages: &found.passages, answer, columns: None }.declines();
             // Where the documents hold no answer, it is right to decline.
@@ -162,7 +173,7 @@ impl TracedTrial<'_> {
     }
 
     /// The metric that says whether it was right to decline, if it is measured.
-    fn abstention<'a>(&self, metrics: &'a [MetricResult]) -> Vec<&'a MetricResult> {
+    fn abstention<'b>(&self, metrics: &'b [MetricResult]) -> Vec<&'b MetricResult> {
         let configs = &self.prepared.run_context.experiment.evaluate.metrics;
         let is_abstention = |config: &MetricConfig| matches!(config, MetricConfig::Abstention(_));
         let measured = configs.iter().zip(metrics).filter(|(config, _)| is_abstention(config));

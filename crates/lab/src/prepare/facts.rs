@@ -14,7 +14,8 @@ use rag::{
 };
 use std::collections::BTreeMap;
 
-/// The most documents whose language is detected.
+/// The most documents whose languages are counted. With each doubling of a larger corpus, half as many more are looked
+/// at.
 const LANGUAGE_DOCUMENTS: usize = 500;
 /// The most bytes of a document from which its language is detected: enough to be certain, and a tenth of a millisecond.
 const LANGUAGE_BYTES: usize = 2_000;
@@ -22,35 +23,52 @@ const LANGUAGE_BYTES: usize = 2_000;
 /// Names of models, or parts of them, that are for English: for models that are not in the catalogue.
 const ENGLISH_MODELS: [&str; 4] = ["all-minilm", "paraphrase-minilm", "all-mpnet", "ms-marco"];
 
-/// Every so many documents, one whose language is detected.
+/// The languages of documents at equal distances.
+#[derive(Debug, Default)]
 pub(super) struct LanguageSample {
-    every: usize,
+    /// The language of each document that is kept; none if it is not certain.
+    kept: Vec<Option<&'static str>>,
+    /// Every so many documents one is kept: 1, 2, 4, …, as the power of two.
+    halvings: u32,
+    /// Documents so far.
+    seen: usize,
 }
 
 impl LanguageSample {
-    /// The sample of a corpus of so many files.
-    pub(super) fn of(files: usize) -> Self {
-        Self { every: files.div_ceil(LANGUAGE_DOCUMENTS).max(1) }
+    /// Looks at the next document of the corpus.
+    pub(super) fn add(&mut self, text: &str) {
+        let place = self.seen;
+        self.seen += 1;
+        if place % (1 << self.halvings) != 0 {
+            return;
+        }
+        if self.kept.len() == LANGUAGE_DOCUMENTS {
+            self.halvings += 1;
+            let mut at = 0..;
+            self.kept.retain(|_| at.next().is_some_and(|at: usize| at.is_multiple_of(2)));
+        }
+        self.kept.push(language_name(beginning(text)));
     }
 
-    /// Whether the document of this number, from 0, is in the sample.
-    pub(super) fn takes(&self, number: usize) -> bool {
-        number.is_multiple_of(self.every)
+    /// How many documents of the sample are in each language.
+    pub(super) fn languages(&self) -> BTreeMap<String, usize> {
+        let mut languages = BTreeMap::new();
+        for language in self.kept.iter().flatten() {
+            *languages.entry((*language).to_owned()).or_default() += 1;
+        }
+        languages
     }
 }
 
 impl CorpusFacts {
-    /// Adds a document, with its language if it is in the sample.
-    pub(super) fn add(&mut self, document: &Document, with_language: bool) {
+    /// Adds a document; its language is for [`LanguageSample`].
+    pub(super) fn add(&mut self, document: &Document) {
         self.documents += 1;
         self.with_headings += usize::from(document.title.is_some() || !document.headings.is_empty());
         let blank = document.pages.iter().filter(|page| page.span.is_empty()).count();
         // In other formats a page is what stands between two marks, and may be empty.
         if document.format == Format::Pdf && blank > 0 {
             self.blank_pages.push((document.path.clone(), blank, document.pages.len()));
-        }
-        if with_language && let Some(language) = language_name(beginning(&document.text)) {
-            *self.languages.entry(language.to_owned()).or_default() += 1;
         }
     }
 
@@ -174,24 +192,22 @@ mod tests {
     fn empty_pages_of_a_pdf_are_counted_and_those_of_other_formats_are_not() {
         let mut facts = CorpusFacts::default();
         let pages = [(0, 3), (5, 5), (7, 9)];
-        facts.add(&document(Format::Pdf, "abc\n\n\n\nde", &pages), false);
-        facts.add(&document(Format::Epub, "abc\n\n\n\nde", &pages), false);
-        facts.add(&document(Format::Pdf, "abc", &[(0, 3)]), false);
+        facts.add(&document(Format::Pdf, "abc\n\n\n\nde", &pages));
+        facts.add(&document(Format::Epub, "abc\n\n\n\nde", &pages));
+        facts.add(&document(Format::Pdf, "abc", &[(0, 3)]));
         assert_eq!(facts.blank_pages, [("a".to_owned(), 1, 3)]);
         assert_eq!((facts.documents, facts.with_headings), (3, 0));
     }
 
     #[test]
-    fn headings_and_languages_of_documents_are_counted() {
+    fn headings_and_titles_of_documents_are_counted() {
         let mut facts = CorpusFacts::default();
         let mut with = document(Format::Markdown, GERMAN, &[]);
         with.headings = vec![Heading { start: 0, level: 1, title: "A".to_owned() }];
-        facts.add(&with, true);
-        facts.add(&document(Format::Text, GERMAN, &[]), false);
-        facts.add(&document(Format::Text, "42", &[]), true);
-        facts.add(&Document { title: Some("A".to_owned()), ..document(Format::Text, "42", &[]) }, false);
+        facts.add(&with);
+        facts.add(&document(Format::Text, GERMAN, &[]));
+        facts.add(&Document { title: Some("A".to_owned()), ..document(Format::Text, "42", &[]) });
         assert_eq!(facts.with_headings, 2, "one has a heading, one a title");
-        assert_eq!(facts.languages, BTreeMap::from([("German".to_owned(), 1)]), "only of the sample, if certain");
     }
 
     #[test]
@@ -204,13 +220,22 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_of_documents_is_spread_over_the_corpus() {
-        let taken = |files: usize| {
-            let sample = LanguageSample::of(files);
-            (0..files).filter(|&number| sample.takes(number)).count()
+    fn a_sample_of_documents_is_spread_over_the_corpus_however_they_lie_in_files() {
+        let kept = |documents: usize| {
+            let mut sample = LanguageSample::default();
+            (0..documents).for_each(|_| sample.add("42"));
+            (sample.kept.len(), 1 << sample.halvings)
         };
-        assert_eq!([0, 1, 500].map(taken), [0, 1, 500]);
-        assert!(taken(57_638) <= LANGUAGE_DOCUMENTS && taken(57_638) > LANGUAGE_DOCUMENTS / 2);
+        assert_eq!([0, 1, 500].map(kept), [(0, 1), (1, 1), (500, 1)]);
+        assert_eq!([501, 1_000, 1_001].map(kept), [(251, 2), (500, 2), (251, 4)]);
+        assert_eq!(kept(57_638), (451, 128), "documents 0, 128, 256, …");
+    }
+
+    #[test]
+    fn languages_of_the_sample_are_counted_if_they_are_certain() {
+        let mut sample = LanguageSample::default();
+        [GERMAN, "42", GERMAN].into_iter().for_each(|text| sample.add(text));
+        assert_eq!(sample.languages(), BTreeMap::from([("German".to_owned(), 2)]));
     }
 
     #[test]

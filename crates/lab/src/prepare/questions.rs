@@ -121,7 +121,7 @@ pub(super) async fn read_questions(
     let to_generate = dataset.is_none();
     let mut dataset = dataset.unwrap_or_default();
     let report = DatasetReport::of(&dataset, ignored);
-    let mut corpus = read_corpus(loaded, &mut dataset, found.files.files.len(), mistakes).await?;
+    let mut corpus = read_corpus(loaded, &mut dataset, mistakes).await?;
     corpus.facts.unread_types.clone_from(&found.files.unread_types);
     if corpus.documents == 0 {
         let rejected = corpus.rejected.iter().chain(&found.files.rejected);
@@ -200,16 +200,16 @@ pub(super) struct CorpusSummary {
 async fn read_corpus(
     loaded: &LoadedCorpus,
     dataset: &mut Dataset,
-    files: usize,
     mistakes: &mut Vec<String>,
 ) -> Result<CorpusSummary, Error> {
     let mut corpus = CorpusSummary::default();
     let mut anchoring = dataset.anchoring();
-    let sample = LanguageSample::of(files);
+    let mut languages = LanguageSample::default();
     loaded
         .rows(|row| match row {
             DocumentRow::Document(document) => {
-                corpus.facts.add(&document, sample.takes(corpus.documents));
+                corpus.facts.add(&document);
+                languages.add(&document.text);
                 corpus.documents += 1;
                 corpus.text_bytes += document.text.len();
                 corpus.text_sample.add(&document);
@@ -222,6 +222,7 @@ async fn read_corpus(
             }
         })
         .await?;
+    corpus.facts.languages = languages.languages();
     // Evidence in a file that could not be read is not wrong: its questions
     // wait for the next run.
     let mut waiting = BTreeSet::new();

@@ -61,7 +61,9 @@ pub(super) async fn search(run: &mut Run<'_>) -> Result<(PlanOutcome, Results), 
     let Run { session, prepared, .. } = *run;
     let (search, evaluate) = (&session.experiment.search, &session.experiment.evaluate);
     if search.is_exhaustive() {
-        return run.execute_and_gather(RunPart { trials: &prepared.trials, plan: &prepared.plan }).await;
+        return run
+            .execute_and_gather(RunPart { trials: &prepared.trials, plan: &prepared.plan, only_stored: false })
+            .await;
     }
     let QuestionOrder { compared: order, held_back } = QuestionOrder::of(evaluate, &prepared.questions);
     let weights = MetricWeights::of(evaluate, &prepared.questions, &order);
@@ -107,7 +109,8 @@ pub(super) async fn search(run: &mut Run<'_>) -> Result<(PlanOutcome, Results), 
         false => order[..seen.len()].to_vec(),
     };
     let (trials, plan) = plan_questions(session, prepared, &seen.iter().map(questions).collect::<Vec<_>>());
-    let (mut outcome, mut results) = run.execute_and_gather(RunPart { trials: &trials, plan: &plan }).await?;
+    let (mut outcome, mut results) =
+        run.execute_and_gather(RunPart { trials: &trials, plan: &plan, only_stored: false }).await?;
     outcome.executed += executed;
     results.executed = outcome.executed;
     let stops = strategy.stops(&seen).into_iter();

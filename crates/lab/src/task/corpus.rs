@@ -33,14 +33,24 @@ pub(crate) async fn open_corpus(
     corpus: &CorpusInputs,
 ) -> Result<(OpenCorpus, Option<Matrix>), Error> {
     let table = chunk_table(cx, inputs, &corpus.chunks).await?;
+    let indexes = open_indexes(cx, inputs, &corpus.indexes).await?;
+    let queries = decode_matrix(cx, inputs, corpus.question_vectors.filter(|id| inputs.contains_key(id))).await?;
+    Ok((OpenCorpus { table, indexes }, queries))
+}
+
+/// Opens indexes without their chunks.
+pub(crate) async fn open_indexes(
+    cx: &RunContext,
+    inputs: &Outputs,
+    files: &BTreeMap<IndexKind, Vec<TaskId>>,
+) -> Result<Vec<Arc<OpenIndex>>, Error> {
     let mut indexes = Vec::new();
-    for (&kind, files) in &corpus.indexes {
+    for (&kind, files) in files {
         let names: Vec<String> = files.iter().map(|id| inputs.get(id).cloned().unwrap_or_default()).collect();
         let Some(cache) = cx.indexes.0.get(&kind) else { continue };
         indexes.push(cache.get(names.clone(), || open_index(cx, kind, names)).await?);
     }
-    let queries = decode_matrix(cx, inputs, corpus.question_vectors.filter(|id| inputs.contains_key(id))).await?;
-    Ok((OpenCorpus { table, indexes }, queries))
+    Ok(indexes)
 }
 
 /// Opens the artifacts that form an index, from files on this machine.

@@ -298,6 +298,21 @@ pub async fn find_deeper(
     Ok(questions.iter().map(|queries| join_all(found.by_ref().take(queries.len()).collect())).collect())
 }
 
+/// What the remark on a filter that no chunk passes begins with.
+const NONE_PASSES: &str = "no chunk passes the filter ";
+/// What stands around the numbers of a remark on a filter that leaves few chunks.
+const FEW_LEFT: &str = " leaves ";
+const ALL_TAKEN: &str = " chunks, and all of them were taken";
+
+/// How many chunks a filter left, if this is the remark of [`find`] that all of them were found.
+pub fn chunks_left_by_filter(remark: &str) -> Option<usize> {
+    if remark.starts_with(NONE_PASSES) {
+        return Some(0);
+    }
+    let (_, numbers) = remark.strip_suffix(ALL_TAKEN)?.rsplit_once(FEW_LEFT)?;
+    numbers.split_once(" of ")?.0.parse().ok()
+}
+
 /// Removes hits that do not pass the query's filter: a retriever of the user's own does not see the
 /// filter. Returns a remark if all chunks that pass it were found.
 fn apply_filter(query: &Query<'_>, hits: &mut Vec<Hit>, corpus: &Corpus<'_>) -> Result<Option<String>, Error> {
@@ -307,8 +322,8 @@ fn apply_filter(query: &Query<'_>, hits: &mut Vec<Hit>, corpus: &Corpus<'_>) -> 
     let (left, all) = (passing.entries.len(), passing.mask.len());
     let is_narrow = left < all && hits.len() == left;
     Ok(is_narrow.then(|| match left {
-        0 => format!("no chunk passes the filter {filter}, so nothing was found"),
-        _ => format!("the filter {filter} leaves {left} of {all} chunks, and all of them were taken"),
+        0 => format!("{NONE_PASSES}{filter}, so nothing was found"),
+        _ => format!("the filter {filter}{FEW_LEFT}{left} of {all}{ALL_TAKEN}"),
     }))
 }
 
@@ -408,6 +423,12 @@ mod tests {
         };
         assert_eq!(found(1, 1).await, (1, vec![remark(1)]));
         assert_eq!(found(2, 1).await, (2, vec![remark(2)]));
+        assert_eq!(chunks_left_by_filter(&remark(2)), Some(2));
+        let (passages, nothing) = found(0, 1).await;
+        assert_eq!((passages, chunks_left_by_filter(&nothing[0])), (0, Some(0)));
+        let of_a_name = r#"the filter {"name":"he leaves 9 of 9"} leaves 1 of 4 chunks, and all of them were taken"#;
+        assert_eq!(chunks_left_by_filter(of_a_name), Some(1));
+        assert_eq!(chunks_left_by_filter("it leaves 2 of 4 chunks"), None);
         assert_eq!(found(2, 3).await, (2, vec![remark(2)]), "three queries with one filter");
         assert_eq!(found(3, 1).await, (2, Vec::new()), "one of three was not taken");
         assert_eq!(found(4, 1).await, (2, Vec::new()), "every chunk passes");

@@ -3,9 +3,10 @@
 //! is.
 //!
 //! The search is local and its vectors are stored, so that nothing is asked again. What was found is
-//! stored beside the search's passages, and later runs read neither chunks nor indexes.
+//! stored beside the search's passages, and later runs read neither chunks nor indexes. What cannot be
+//! looked for now, because an index is gone or on another machine, is not stored.
 
-use super::{PassagesByQuestion, TracedTrial, holds_all};
+use super::{PassagesByQuestion, SearchedChunks, TracedTrial, holds_all};
 use crate::{
     Error, artifact,
     artifact::DocumentRow,
@@ -18,19 +19,26 @@ use crate::{
     results::{EvidenceChunk, RANKED_CHUNKS, SearchedEvidence},
     task::{CallTurn, decode_matrix, open_corpus, searchable_questions},
 };
-use eval::{Evidence, Question, metric::find_evidence};
+use eval::{Evidence, Question};
 use rag::{
-    Chunk, ChunkTable, Component, Hit, Passage,
+    Chunk, ChunkTable, Component, Hit, Query,
     analysis::shared_terms,
-    chunk::Chunker,
     pipeline::{find_deeper, searches},
     query::SearchQuery,
 };
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
 
 /// Raise when what is stored, or how it is found, changes: then it is found anew.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+
+/// The most questions of a search that are searched deeper, the first that lost evidence. The others have no rank.
+const MOST_SEARCHED: usize = 2_000;
+/// How many questions are searched deeper at once: each has up to [`RANKED_CHUNKS`] hits in memory.
+const BLOCK: usize = 256;
 
 /// What is known of a search, as it is stored.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -48,19 +56,20 @@ struct StoredQuestion {
     found: Vec<SearchedEvidence>,
 }
 
-/// For each question whose evidence the search did not find as a whole, what is known of each piece.
+/// For each question whose evidence the search did not find as a whole, what is known of each piece. None if only what
+/// is stored may be read, and it lacks some of them.
 pub(super) async fn evidence(
     cx: &TracedTrial<'_>,
     search: TaskId,
     passages: &PassagesByQuestion,
-) -> Result<HashMap<String, Vec<SearchedEvidence>>, Error> {
+) -> Result<Option<HashMap<String, Vec<SearchedEvidence>>>, Error> {
     let lacks = |question: &&Question| {
         let found = passages.get(&question.id).map_or(&[][..], |found| &found.passages);
         !holds_all(question, found, cx.min_overlap)
     };
     let lost: Vec<&Question> = cx.prepared.questions.iter().filter(lacks).collect();
     if lost.is_empty() {
-        return Ok(HashMap::new());
+        return Ok(Some(HashMap::new()));
     }
     let store = &cx.prepared.run_context.store;
     let name = cx.outputs([search]).remove(&search).unwrap_or_default();
@@ -70,52 +79,82 @@ pub(super) async fn evidence(
     let is_of_this = |stored: &StoredEvidence| stored.version == VERSION && stored.min_overlap == cx.min_overlap;
     let empty = || StoredEvidence { version: VERSION, min_overlap: cx.min_overlap, questions: BTreeMap::new() };
     let mut stored = stored.filter(is_of_this).unwrap_or_else(empty);
-    stored
-        .questions
-        .retain(|id, known| lost.iter().any(|question| question.id == *id && question.evidence == known.golden));
-    let open: Vec<&Question> =
-        lost.iter().copied().filter(|question| !stored.questions.contains_key(&question.id)).collect();
+    let by_id: HashMap<&str, &Question> = lost.iter().map(|question| (question.id.as_str(), *question)).collect();
+    stored.questions.retain(|id, known| by_id.get(id.as_str()).is_some_and(|it| it.evidence == known.golden));
+    let is_open = |(_, question): &(usize, &Question)| !stored.questions.contains_key(&question.id);
+    let open: Vec<(usize, &Question)> = lost.iter().copied().enumerate().filter(is_open).collect();
+    let mut incomplete = Vec::new();
     if !open.is_empty() {
-        for (question, found) in open.iter().zip(find(cx, search, &open).await?) {
-            let known = StoredQuestion { golden: question.evidence.clone(), found };
-            stored.questions.insert(question.id.clone(), known);
+        if cx.only_stored {
+            return Ok(None);
+        }
+        let to_search = open.iter().take_while(|(place, _)| *place < MOST_SEARCHED).count();
+        let open: Vec<&Question> = open.into_iter().map(|(_, question)| question).collect();
+        let before = stored.questions.len();
+        for (question, found) in open.iter().zip(find(cx, search, &open, to_search).await?) {
+            let FoundEvidence { found, is_complete } = found;
+            if is_complete {
+                let known = StoredQuestion { golden: question.evidence.clone(), found };
+                stored.questions.insert(question.id.clone(), known);
+            } else {
+                incomplete.push((question.id.clone(), found));
+            }
         }
         // Without it, the next run looks again.
-        if layout::is_artifact(&name) {
+        if stored.questions.len() > before && layout::is_artifact(&name) {
             let _ = store.replace(&path, serde_json::to_vec(&stored).map_err(Error::table)?).await;
         }
     }
-    Ok(stored.questions.into_iter().map(|(id, known)| (id, known.found)).collect())
+    let complete = stored.questions.into_iter().map(|(id, known)| (id, known.found));
+    Ok(Some(complete.chain(incomplete).collect()))
 }
 
-/// What chunks and a deeper search tell of the evidence of these questions.
+/// What was found out of a question's evidence.
+struct FoundEvidence {
+    found: Vec<SearchedEvidence>,
+    /// Whether another look would tell no more.
+    is_complete: bool,
+}
+
+/// What chunks tell of the evidence of these questions, and a deeper search of the first of them.
 async fn find(
     cx: &TracedTrial<'_>,
     search: TaskId,
     questions: &[&Question],
-) -> Result<Vec<Vec<SearchedEvidence>>, Error> {
+    to_search: usize,
+) -> Result<Vec<FoundEvidence>, Error> {
     let Work::Retrieve(work) = &cx.plan.tasks[search].work else {
         return Err(Error::table(format_args!("{} searches nothing", cx.plan.tasks[search].label)));
     };
     let wanted: BTreeSet<&str> =
         questions.iter().flat_map(|question| &question.evidence).map(|item| item.document.as_str()).collect();
     let documents = read_documents(cx, work, &wanted).await?;
-    let mut found: Vec<Vec<HeldEvidence>> =
-        questions.iter().map(|question| documents.hold(question, cx.min_overlap)).collect();
-    if !work.retriever.runs_function() && found.iter().flatten().any(|item| !item.holders.is_empty()) {
-        rank(cx, work, questions, &mut found).await?;
-    }
-    Ok(found.into_iter().map(|items| items.into_iter().map(|item| item.known).collect()).collect())
+    let owned: Vec<Question> = questions.iter().map(|question| (*question).clone()).collect();
+    let held = compute(move || owned.iter().map(|question| documents.hold(question)).collect::<Vec<_>>());
+    let mut held = held.await?;
+    let is_searched = if work.retriever.runs_function() {
+        // It cannot search deeper, in no later run either.
+        true
+    } else {
+        rank(cx, work, &questions[..to_search], &mut held[..to_search]).await?
+    };
+    let of_question = |items: Vec<HeldEvidence>| FoundEvidence {
+        is_complete: is_searched || !is_held(&items),
+        found: items.into_iter().map(|item| item.known).collect(),
+    };
+    Ok(held.into_iter().map(of_question).collect())
+}
+
+/// Whether a chunk holds enough of a piece of evidence, so that a deeper search may tell its rank.
+fn is_held(items: &[HeldEvidence]) -> bool {
+    items.iter().any(|item| !item.holders.is_empty())
 }
 
 /// The documents of evidence, cut into chunks as the trial searches them.
 struct ChunkedDocuments {
-    table: ChunkTable,
+    chunks: SearchedChunks,
     /// Documents that were read; one without text has no chunk.
     read: BTreeSet<String>,
-    /// Turns a chunk into the passage that a hit on it gives; none if that is the chunk itself, or if
-    /// making the chunker takes a model or a function.
-    chunker: Option<Box<dyn Chunker>>,
 }
 
 /// A piece of evidence with the chunks that hold enough of it.
@@ -152,9 +191,8 @@ async fn read_documents(
             read.extend(paths.filter(|path| without.contains(path.as_str())));
         }
     }
-    let plain = work.chunker.models().is_empty() && !work.chunker.needs_embedder() && !work.chunker.runs_function();
-    let chunker = if plain { Some(work.chunker.build(&rag::Context::default())?) } else { None };
-    Ok(ChunkedDocuments { table: ChunkTable::checked(all)?, read, chunker })
+    let table = Arc::new(ChunkTable::checked(all)?);
+    Ok(ChunkedDocuments { chunks: SearchedChunks::new(table, &work.chunker, cx.min_overlap)?, read })
 }
 
 /// Whether a shard of files may hold one of these documents. A document of an archive has a longer
@@ -171,27 +209,23 @@ fn holds_document(cx: &TracedTrial<'_>, documents: TaskId, wanted: &BTreeSet<&st
 
 impl ChunkedDocuments {
     /// The chunks that hold each piece of a question's evidence.
-    fn hold(&self, question: &Question, min_overlap: f64) -> Vec<HeldEvidence> {
-        question.evidence.iter().map(|item| self.hold_item(question, item, min_overlap)).collect()
+    fn hold(&self, question: &Question) -> Vec<HeldEvidence> {
+        question.evidence.iter().map(|item| self.hold_item(question, item)).collect()
     }
 
-    fn hold_item(&self, question: &Question, item: &Evidence, min_overlap: f64) -> HeldEvidence {
-        let span = item.span.unwrap_or_default();
-        let overlaps =
-            |chunk: &Chunk| chunk.searchable && chunk.document == item.document && chunk.span.overlap(span) > 0;
+    fn hold_item(&self, question: &Question, item: &Evidence) -> HeldEvidence {
         let (mut best, mut holders): (Option<EvidenceChunk>, _) = (None, HashMap::new());
-        for (row, chunk) in (0u32..).zip(self.table.chunks()).filter(|(_, chunk)| overlaps(chunk)) {
-            let passages = self.passages(Hit { row, score: 1.0 });
-            let Some(held) = find_evidence(std::slice::from_ref(item), &passages, min_overlap).pop() else { continue };
+        for part in self.chunks.parts(item) {
+            let chunk = part.chunk;
             let known = EvidenceChunk {
                 document: chunk.document.clone(),
                 number: chunk.number,
                 span: chunk.span,
                 // So few digits are read as they were written.
-                share: (held.share * 1e4).round() / 1e4,
+                share: (part.share * 1e4).round() / 1e4,
                 shared_terms: shared_terms(&question.question, &chunk.text),
             };
-            if held.rank.is_some() {
+            if part.is_enough {
                 holders.insert((chunk.document.clone(), chunk.number), known.clone());
             }
             if best.as_ref().is_none_or(|best| known.share > best.share) {
@@ -206,24 +240,22 @@ impl ChunkedDocuments {
         };
         HeldEvidence { known, holders }
     }
-
-    /// What a hit on a chunk gives.
-    fn passages(&self, hit: Hit) -> Vec<Passage> {
-        match &self.chunker {
-            Some(chunker) => chunker.context(vec![hit], &self.table),
-            None => vec![self.table.passage(hit)],
-        }
-    }
 }
 
-/// Searches deeper, and notes where the chunks stand that hold evidence. Nothing is noted if
-/// something that is searched is no longer in the store.
+/// Searches deeper for the questions of which a chunk holds evidence, and notes where these chunks stand. Returns
+/// whether it could: not if something that is searched is no longer in the store.
 async fn rank(
     cx: &TracedTrial<'_>,
     work: &RetrieveWork,
     questions: &[&Question],
     found: &mut [Vec<HeldEvidence>],
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
+    let held = questions.iter().zip(found).filter(|(_, items)| is_held(items));
+    let (asked, held): (Vec<&Question>, Vec<&mut Vec<HeldEvidence>>) =
+        held.map(|(question, items)| (*question, items)).unzip();
+    if asked.is_empty() {
+        return Ok(true);
+    }
     let run_context = &cx.prepared.run_context;
     let written = work.written.as_ref();
     let queries = written.map(|written| written.queries);
@@ -231,30 +263,53 @@ async fn rank(
     let inputs = cx.outputs(work.corpus.all().into_iter().chain(queries).chain(vectors));
     for name in inputs.values() {
         if !run_context.store.exists(name).await? {
-            return Ok(());
+            return Ok(false);
         }
     }
-    let (rankings, asked) = search(cx, work, &inputs, questions).await?;
-    for (items, searched) in found.iter_mut().zip(asked) {
-        let (ranking, candidates) = &rankings[searched];
+    let rankings = search(cx, work, &inputs, &asked).await?;
+    for (items, ranking) in held.into_iter().zip(rankings) {
         for item in items.iter_mut().filter(|item| !item.holders.is_empty()) {
-            item.note(ranking, candidates);
+            item.note(&ranking);
         }
     }
-    Ok(())
+    Ok(true)
 }
 
-/// A question's chunks in the order of a deeper search, and the candidates that its retriever chose
-/// from, by document and number.
-type SearchRanking = (Vec<(String, u32)>, Vec<(String, u32)>);
+/// What a deeper search for a question found of the documents of its evidence.
+struct DeeperRanking {
+    chunks: Vec<RankedChunk>,
+    /// How many chunks it found, of all documents.
+    depth: usize,
+    /// The candidates that its retriever chose from.
+    candidates: Vec<RankedChunk>,
+}
 
-/// The rankings of these questions, and for each question the place of its ranking.
+/// A chunk that a search found.
+#[derive(Debug, PartialEq)]
+struct RankedChunk {
+    /// From 1.
+    rank: usize,
+    /// Its document and number.
+    chunk: (String, u32),
+}
+
+/// Those of the hits that are chunks of these documents.
+fn of_documents(hits: &[Hit], table: &ChunkTable, documents: &BTreeSet<String>) -> Vec<RankedChunk> {
+    let ranked = |(rank, hit): (usize, &Hit)| {
+        let chunk = table.chunk(hit.row);
+        let is_wanted = documents.contains(&chunk.document);
+        is_wanted.then(|| RankedChunk { rank, chunk: (chunk.document.clone(), chunk.number) })
+    };
+    (1..).zip(hits).filter_map(ranked).collect()
+}
+
+/// The rankings of these questions, in their order.
 async fn search(
     cx: &TracedTrial<'_>,
     work: &RetrieveWork,
     inputs: &Outputs,
     questions: &[&Question],
-) -> Result<(Vec<SearchRanking>, Vec<usize>), Error> {
+) -> Result<Vec<DeeperRanking>, Error> {
     let run_context = &cx.prepared.run_context;
     let (corpus, mut vectors) = open_corpus(run_context, inputs, &work.corpus).await?;
     if let Some(written) = &work.written {
@@ -265,46 +320,85 @@ async fn search(
     let written = work.written.as_ref().map(|written| written.queries);
     let all = searchable_questions(run_context, inputs, written, false).await?;
     let queries: Vec<Vec<SearchQuery>> = all.into_iter().map(|question| question.queries).collect();
-    let wanted: BTreeSet<&str> = questions.iter().map(|question| question.id.as_str()).collect();
-    let ids: Vec<String> = run_context.questions.iter().map(|question| question.id.clone()).collect();
-    let places: Vec<usize> = (0..ids.len()).filter(|&i| wanted.contains(ids[i].as_str())).collect();
-    let asked = questions.iter().map(|question| places.iter().position(|&i| ids[i] == question.id).unwrap_or_default());
-    let asked: Vec<usize> = asked.collect();
+    let places: HashMap<&str, usize> = run_context.questions.iter().map(|it| it.id.as_str()).zip(0..).collect();
+    let of_question = |question: &&Question| {
+        let not_asked = || Error::table(format_args!("the run has no question `{}`", question.id));
+        let documents: BTreeSet<String> = question.evidence.iter().map(|item| item.document.clone()).collect();
+        places.get(question.id.as_str()).map(|place| (*place, documents)).ok_or_else(not_asked)
+    };
+    let asked = questions.iter().map(of_question).collect::<Result<Vec<(usize, BTreeSet<String>)>, Error>>()?;
     // The hits of several queries are candidates for the list that is made of them.
     let has_several = queries.iter().any(|queries| queries.len() > 1);
     let hits = work.retriever.limit().filter(|_| has_several);
     let runtime = tokio::runtime::Handle::current();
     let rankings = compute(move || {
         let all = searches(&queries, vectors.as_ref());
-        let chosen: Vec<_> = places.iter().map(|&i| all[i].clone()).collect();
         let corpus = corpus.corpus();
-        let names = |hits: Vec<Hit>| -> Vec<(String, u32)> {
-            let chunk = |hit: Hit| corpus.table.chunk(hit.row);
-            hits.into_iter().map(chunk).map(|chunk| (chunk.document.clone(), chunk.number)).collect()
-        };
-        let deeper = |depth: usize| {
-            let found = runtime.block_on(find_deeper(&*retriever, &corpus, &chosen, depth))?;
-            Ok::<_, rag::Error>(found.into_iter().map(names).collect::<Vec<_>>())
-        };
-        let ranked = deeper(RANKED_CHUNKS)?;
-        let candidates = match retriever.searched_candidates().or(hits) {
-            Some(candidates) => deeper(candidates)?,
-            None => vec![Vec::new(); ranked.len()],
-        };
-        Ok::<_, rag::Error>(ranked.into_iter().zip(candidates).collect::<Vec<SearchRanking>>())
+        let choice = retriever.searched_candidates().or(hits);
+        let mut rankings = Vec::with_capacity(asked.len());
+        for block in asked.chunks(BLOCK) {
+            let searched: Vec<Vec<Query<'_>>> = block.iter().map(|(place, _)| all[*place].clone()).collect();
+            let deeper = |depth: usize| runtime.block_on(find_deeper(&*retriever, &corpus, &searched, depth));
+            let ranked = deeper(RANKED_CHUNKS)?;
+            let candidates = match choice {
+                Some(candidates) => deeper(candidates)?,
+                None => vec![Vec::new(); ranked.len()],
+            };
+            for (((_, documents), ranked), candidates) in block.iter().zip(ranked).zip(candidates) {
+                rankings.push(DeeperRanking {
+                    chunks: of_documents(&ranked, corpus.table, documents),
+                    depth: ranked.len(),
+                    candidates: of_documents(&candidates, corpus.table, documents),
+                });
+            }
+        }
+        Ok::<_, rag::Error>(rankings)
     });
-    Ok((rankings.await??, asked))
+    Ok(rankings.await??)
 }
 
 impl HeldEvidence {
     /// Notes where the chunks that hold it stand in the order of a search.
-    fn note(&mut self, ranking: &[(String, u32)], candidates: &[(String, u32)]) {
-        self.known.depth = ranking.len();
-        self.known.is_candidate = candidates.iter().any(|chunk| self.holders.contains_key(chunk));
-        let first = ranking.iter().position(|chunk| self.holders.contains_key(chunk));
-        if let Some(first) = first {
-            self.known.rank = Some(first + 1);
-            self.known.chunk = self.holders.get(&ranking[first]).cloned();
+    fn note(&mut self, found: &DeeperRanking) {
+        self.known.depth = found.depth;
+        self.known.is_candidate = found.candidates.iter().any(|it| self.holders.contains_key(&it.chunk));
+        let first = found.chunks.iter().find(|it| self.holders.contains_key(&it.chunk));
+        if let Some(RankedChunk { rank, chunk }) = first {
+            self.known.rank = Some(*rank);
+            self.known.chunk = self.holders.get(chunk).cloned();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ranking_keeps_the_chunks_of_the_wanted_documents_with_their_ranks() {
+        let chunk = |document: &str, number: u32| Chunk {
+            document: document.to_owned(),
+            number,
+            span: rag::Span::default(),
+            text: String::new(),
+            searchable: true,
+            level: 0,
+            parent: None,
+            previous: None,
+            next: None,
+            page: None,
+            book: None,
+            heading: None,
+            metadata: Default::default(),
+            space: " ".into(),
+        };
+        let table = ChunkTable::new(vec![chunk("a", 0), chunk("b", 0), chunk("b", 1), chunk("c", 0)]);
+        let hits = [3, 2, 0, 1].map(|row| Hit { row, score: 1.0 });
+        let ranked = |rank, document: &str, number| RankedChunk { rank, chunk: (document.to_owned(), number) };
+        let of =
+            |documents: &[&str]| of_documents(&hits, &table, &documents.iter().map(|it| (*it).to_owned()).collect());
+        assert_eq!(of(&["b"]), [ranked(2, "b", 1), ranked(4, "b", 0)]);
+        assert_eq!(of(&["a", "c", "d"]), [ranked(1, "c", 0), ranked(3, "a", 0)]);
+        assert!(of(&[]).is_empty());
     }
 }

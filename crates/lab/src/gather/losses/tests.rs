@@ -99,13 +99,18 @@ async fn finished(evidence: [(&str, usize, usize); 4]) -> Fixture {
 
 /// Traces the fixture's only trial.
 async fn traced(fixture: &Fixture) -> Vec<Option<QuestionLoss>> {
+    traced_by(fixture, false).await
+}
+
+async fn traced_by(fixture: &Fixture, only_stored: bool) -> Vec<Option<QuestionLoss>> {
     let prepared = &fixture.prepared;
     let blank = fixture::results(1).trials[0].questions[0].clone();
     let of = |question: &Question| QuestionResult { question: question.id.clone(), ..blank.clone() };
     let mut questions: Vec<QuestionResult> = prepared.questions.iter().map(of).collect();
     let metrics = super::super::metrics(&prepared.run_context.experiment);
     let (trial, tasks) = (&prepared.trials[0], &fixture.plan.trials[0]);
-    trace(prepared, (&fixture.plan, &fixture.outcome), (trial, tasks), &metrics, &mut questions).await;
+    let traced = TracedTrial::new(prepared, (&fixture.plan, &fixture.outcome), (trial, tasks), only_stored);
+    traced.trace(&metrics, &mut questions).await;
     questions.into_iter().map(|question| question.loss).collect()
 }
 
@@ -173,6 +178,30 @@ async fn an_index_that_is_gone_leaves_the_rank_open() {
     let found = traced(&fixture).await.swap_remove(0).unwrap();
     assert_eq!((found.step, found.evidence[0].rank, found.evidence[0].depth), (LossStep::NotFound, None, 0));
     assert_eq!(found.evidence[0].chunk.as_ref().map(|chunk| chunk.number), Some(0));
+}
+
+#[tokio::test]
+async fn what_a_missing_index_left_open_is_looked_for_again() {
+    let fixture = finished([("b.txt", 4, 20), ("c.txt", 0, 4), ("a.txt", 0, 15), ("a.txt", 0, 15)]).await;
+    let store = &fixture.prepared.run_context.store;
+    let file = fixture.plan.trials[0].corpus.indexes.values().flatten().next().copied().unwrap();
+    let name = fixture.plan.tasks[file].artifact();
+    let index = store.get(&name).await.unwrap().unwrap();
+    store.remove(&name).await.unwrap();
+    let rank = |losses: &[Option<QuestionLoss>]| losses[0].as_ref().unwrap().evidence[0].rank;
+    assert_eq!(rank(&traced(&fixture).await), None);
+    store.replace(&name, index).await.unwrap();
+    assert_eq!(rank(&traced(&fixture).await), Some(2));
+}
+
+#[tokio::test]
+async fn an_interrupted_run_reads_what_is_stored_and_looks_for_nothing() {
+    let fixture = finished([("a.txt", 0, 15), ("b.txt", 4, 20), ("c.txt", 0, 4), ("d.txt", 0, 4)]).await;
+    assert_eq!(traced_by(&fixture, true).await, vec![None; 4]);
+    let path = layout::evidence(&fixture.plan.tasks[fixture.plan.trials[0].passages].artifact());
+    assert!(!fixture.prepared.run_context.store.exists(&path).await.unwrap());
+    let all = traced(&fixture).await;
+    assert_eq!(traced_by(&fixture, true).await, all);
 }
 
 #[test]
