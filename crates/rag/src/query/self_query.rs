@@ -15,7 +15,7 @@
 
 use super::{
     QueryWriter, SearchQuery, WrittenQueries,
-    asker::{Asker, Conversation, ask_settings},
+    asker::{Asker, Conversation, ask_settings, holds_free_text},
 };
 use crate::{
     Component, Context, Error, Filter, InputSize, ModelCalls,
