@@ -94,7 +94,8 @@ fn is_prose(text: &str) -> bool {
     let n_sentences = words::sentences(text).iter().filter(|sentence| is_sentence(sentence)).count();
     let tokens = words::tokens(text, None);
     // A single character is repeated in any text, a pair of neighbours seldom.
-    let n_distinct = match text.chars().any(words::is_unspaced) {
+    let n_unspaced = text.chars().filter(|c| words::is_unspaced(*c)).count();
+    let n_distinct = match n_unspaced * 2 > n_letters {
         true => tokens.windows(2).collect::<HashSet<_>>().len() + 1,
         false => tokens.iter().collect::<HashSet<_>>().len(),
     };
@@ -126,6 +127,19 @@ mod tests {
         assert_eq!(find_fault(&chunk("a.txt", 0, &repeated), 100), Some(RejectionReason::NotProse));
         let contents = Chunk { heading: Some("Handbuch > Inhaltsverzeichnis".into()), ..chunk("a.txt", 0, PROSE) };
         assert_eq!(find_fault(&contents, 200), Some(RejectionReason::Contents));
+    }
+
+    #[test]
+    fn a_character_without_spaces_in_english_changes_nothing() {
+        let few = "stone river field house water light bread cloud horse glass paper table plant";
+        let few: Vec<&str> = few.split(' ').collect();
+        let sentence = |step: usize| {
+            let words: Vec<&str> = (0..8).map(|i| few[(i + 1) * step % few.len()]).collect();
+            format!("The {}. ", words.join(" "))
+        };
+        let repeated: String = (1..13).map(sentence).collect();
+        assert_eq!(reason(&repeated), Some(RejectionReason::NotProse));
+        assert_eq!(reason(&format!("{repeated}A sign that reads 字 stands here.")), Some(RejectionReason::NotProse));
     }
 
     #[test]

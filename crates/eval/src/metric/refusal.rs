@@ -83,19 +83,27 @@ pub(super) fn wording(answer: &str) -> Wording {
     }
 }
 
-/// What one sentence says, in whatever language.
-fn of_sentence(sentence: &str) -> Wording {
-    let english = match (DECLINES.is_match(sentence), GOES_ON.is_match(sentence)) {
-        (true, false) => return Wording::Abstains,
+/// What one sentence says, if it is English.
+fn of_english_sentence(sentence: &str) -> Wording {
+    match (DECLINES.is_match(sentence), GOES_ON.is_match(sentence)) {
+        (true, false) => Wording::Abstains,
         (true, true) => Wording::Unclear,
         (false, _) if HINTS.is_match(sentence) => Wording::Unclear,
         (false, _) => Wording::Answers,
-    };
+    }
+}
+
+/// What one sentence says, in whatever language.
+fn of_sentence(sentence: &str) -> Wording {
+    let mut wording = of_english_sentence(sentence);
+    if wording == Wording::Abstains {
+        return wording;
+    }
     let folded = without_hamza(&words::folded(sentence));
-    let mut wording = english;
     for phrases in PHRASES.iter().filter(|phrases| phrases.may_match(&folded)) {
         if phrases.declines.is_match(&folded) {
-            if !phrases.goes_on.is_match(&phrases.apology.replace(&folded, "")) {
+            let goes_on = phrases.goes_on.is_match(&phrases.apology.replace(&folded, ""));
+            if !goes_on && !phrases.conditional.is_match(&folded) {
                 return Wording::Abstains;
             }
             wording = Wording::Unclear;
@@ -176,13 +184,44 @@ mod tests {
     }
 
     #[test]
+    fn what_other_languages_say_of_missing_things_and_conditions_is_no_refusal() {
+        for answer in NO_REFUSALS {
+            assert_eq!(wording(answer), Wording::Unclear, "{answer}");
+        }
+    }
+
+    #[test]
+    fn english_is_read_by_the_rule_of_english_alone() {
+        for sentence in [
+            "You can ignore this warning.",
+            "There is no indication of an error.",
+            "It returns the rows in a non deterministic order.",
+            "There is no determination of the size.",
+            "No host responds to the request.",
+            "No server responded in time.",
+            "The message is non specific.",
+            "A non indicative mood has no tense.",
+            "The resources do not fit.",
+            "It is the caller who will determine and indicate the order.",
+            "Use sans serif fonts, or none at all.",
+            "The source is open.",
+            "I don't know.",
+            "The sources do not say, but 1712 is likely.",
+            "An owl cannot move its eyes.",
+        ] {
+            assert!(sentence.is_ascii());
+            assert_eq!(of_sentence(sentence), of_english_sentence(sentence), "{sentence}");
+        }
+    }
+
+    #[test]
     fn refusals_in_other_languages_that_go_on_are_unclear() {
         for answer in UNCLEAR {
             assert_eq!(wording(answer), Wording::Unclear, "{answer}");
         }
     }
 
-    const REFUSALS: [&str; 100] = [
+    const REFUSALS: [&str; 123] = [
         "Ich weiß es nicht.",
         "Das weiß ich leider nicht.",
         "Die Quellen beantworten diese Frage nicht.",
@@ -283,9 +322,32 @@ mod tests {
         "제공된 자료에는 가격에 대한 정보가 없습니다.",
         "문서에 건축 연도가 언급되어 있지 않습니다.",
         "알 수 없습니다.",
+        "제공된 문서에서 해당 정보를 찾을 수 없습니다.",
+        "제공된 문서에서는 해당 내용을 찾을 수 없습니다.",
+        "제공된 정보로는 확인할 수 없습니다.",
+        "이 질문에는 답변드리기 어렵습니다.",
+        "답을 찾을 수 없습니다.",
+        "제공된 자료에는 해당 내용이 없습니다.",
+        "Die bereitgestellten Quellen enthalten keine Information dazu.",
+        "Das geht aus den Quellen nicht hervor.",
+        "Cette information n'est pas disponible dans les sources.",
+        "Je ne trouve pas cette information dans les sources.",
+        "La información no está disponible en las fuentes.",
+        "A informação não está disponível nos documentos.",
+        "L'informazione non è presente nei documenti.",
+        "Dit staat niet in de bronnen.",
+        "We kunnen deze vraag niet beantwoorden.",
+        "Nie ma tego w źródłach.",
+        "Sağlanan kaynaklarda bu soruya cevap bulunamadı.",
+        "В документах эта информация отсутствует.",
+        "इस प्रश्न का उत्तर स्रोतों में नहीं है।",
+        "この質問には答えられません。",
+        "資料に該当する内容はありません。",
+        "无法确定水车的建造年份。",
+        "资料没有明确年份。",
     ];
 
-    const ANSWERS: [&str; 52] = [
+    const ANSWERS: [&str; 68] = [
         "Die Mühle wurde 1712 gebaut.",
         "Nein.",
         "Das Paket enthält keine Dokumentation.",
@@ -338,6 +400,22 @@ mod tests {
         "이 패키지는 문서를 설치하지 않습니다.",
         "다시 시작할 필요가 없습니다.",
         "비밀번호를 입력할 필요가 없습니다.",
+        "서버에서 응답이 없습니다.",
+        "개인정보는 포함되어 있지 않습니다.",
+        "ログに個人情報は含まれていません。",
+        "なし",
+        "不能点击确定按钮。",
+        "不能根据文件扩展名判断文件类型。",
+        "不能直接在线更新，需要确定版本。",
+        "来源不明确的软件包可能有风险。",
+        "该来源不涉及网络。",
+        "لا يجب حذف المستندات.",
+        "Die Paketquellen enthalten das Paket nicht.",
+        "De pakketbronnen bevatten het pakket niet.",
+        "La fuente no incluye caracteres cirílicos.",
+        "A fonte não fornece energia ao sistema.",
+        "Pakiet nie ma informacji o wersji.",
+        "Источник питания не отвечает требованиям.",
     ];
 
     const UNCLEAR: [&str; 8] = [
@@ -349,5 +427,34 @@ mod tests {
         "我不知道具体年份，但它比教堂更古老。",
         "資料に年の記載はありませんが、教会より古いです。",
         "연도는 알 수 없지만 교회보다 오래되었습니다.",
+    ];
+
+    /// Answers that say what is not there, or what holds where it is not.
+    const NO_REFUSALS: [&str; 25] = [
+        "로그에는 개인 정보가 없습니다.",
+        "サーバーからの回答がありません。",
+        "この関数の説明はありません。",
+        "无法确定依赖关系时会报错。",
+        "如果缺少相关信息，安装程序会询问用户。",
+        "تظهر الرسالة: تعذر العثور على الحزمة.",
+        "Если в документе не указан размер бумаги, используется A4.",
+        "Si le document ne précise pas l'encodage, UTF-8 est utilisé.",
+        "Si el documento no especifica el formato, se usa A4.",
+        "Se il documento non specifica la codifica, si usa UTF-8.",
+        "Se o documento não especifica o formato, usa-se A4.",
+        "Wenn die Quellen die Frage nicht beantworten, wird A4 verwendet.",
+        "Als de bronnen geen informatie bevatten, wordt A4 gebruikt.",
+        "Jeśli dokument nie podaje formatu, używany jest A4.",
+        "إذا لم تذكر المصادر الحجم، يستخدم A4.",
+        "如果文档没有说明编码，则默认为UTF-8。",
+        "資料に記載がなければ、不明です。",
+        "자료에 정보가 없으면 알 수 없습니다.",
+        "Es gibt keine Hinweise auf einen Angriff.",
+        "Es gibt keine Antwort vom Server.",
+        "Aucune information personnelle n'est envoyée.",
+        "Il n'y a pas d'informations sensibles dans les journaux.",
+        "No hay información personal en los registros.",
+        "Brak odpowiedzi serwera oznacza awarię.",
+        "Bu dosyada hata hakkında bilgi yok.",
     ];
 }

@@ -79,10 +79,37 @@ fn without_arabic_article(word: &str) -> &str {
     noun.unwrap_or(word)
 }
 
+/// A text whose full-width punctuation, which no space follows, is spaces. Between digits it
+/// stays what its ASCII form is: `10：30`.
+fn with_spaces_for_wide_punctuation(text: &str) -> String {
+    let mut spaced = String::with_capacity(text.len());
+    let mut characters = text.chars().peekable();
+    let mut is_behind_digit = false;
+    while let Some(c) = characters.next() {
+        let is_wide = matches!(
+            c,
+            '\u{ff01}'
+                | '\u{ff08}'
+                | '\u{ff09}'
+                | '\u{ff0c}'
+                | '\u{ff0f}'
+                | '\u{ff1a}'
+                | '\u{ff1b}'
+                | '\u{ff1f}'
+                | '\u{ff61}'
+                | '\u{ff64}'
+        );
+        let is_in_number = is_behind_digit && characters.peek().is_some_and(|next| next.is_numeric());
+        spaced.push(if is_wide && !is_in_number { ' ' } else { c });
+        is_behind_digit = c.is_numeric();
+    }
+    spaced
+}
+
 /// The words of the normal form of a text in this language.
 pub(crate) fn answer_words(text: &str, language: Lang) -> Vec<String> {
     let articles = articles(language);
-    let text: String = folded(text)
+    let text: String = folded(&with_spaces_for_wide_punctuation(text))
         .chars()
         .map(|c| match c {
             '\u{2012}'..='\u{2015}' | '\u{2e3a}' | '\u{2e3b}' => ' ',
@@ -161,6 +188,14 @@ mod tests {
         );
         assert_eq!(answer_words("서울특별시", Lang::Kor), answer_words("서울 특별시", Lang::Kor));
         assert_eq!(answer_words("ที่นี่", Lang::Tha), ["ที่", "นี่"]);
+    }
+
+    #[test]
+    fn wide_punctuation_separates_words_as_a_space_does() {
+        for wide in "，：；（）／！？｡､".chars() {
+            assert_eq!(answer_words(&format!("apt{wide}dpkg"), Lang::Cmn), ["apt", "dpkg"], "{wide}");
+        }
+        assert_eq!(answer_words("10：30", Lang::Cmn), answer_words("10:30", Lang::Cmn));
     }
 
     #[test]
