@@ -2,12 +2,14 @@
 """Recall of `bm25`, `dense` and `hybrid` on manuals in eight languages, beside an independent BM25.
 
     benches/languages/corpora.py /tmp/manuals
-    benches/languages/run.py /tmp/manuals [--languages de,ja] [--reverie target/release/reverie] [--embedders all-minilm-l6-v2,…]
+    benches/languages/run.py /tmp/manuals [--languages de,ja] [--reverie target/release/reverie] [--embedders all-minilm-l6-v2,…] [--write]
 
 For each language one experiment over its questions in `questions/`: chunks of 256 tokens, five passages. `english` is
 what every version before this setting did. The independent BM25 is bm25s over the same chunks, read from the store's
-Parquet: words with PyStemmer and NLTK's stop words where there is a stemmer, pairs of characters for Chinese, Japanese
-and Korean, written here. Needs `pip install bm25s PyStemmer pyarrow`. Prints a table in Markdown.
+Parquet: words with PyStemmer and NLTK's stop words where there is a stemmer (for Arabic bm25s has no stop words, so none
+are left out there), pairs of characters for Chinese, Japanese and Korean, written here. It is judged as ours is: a quote is
+found if its five passages together cover at least half of its bytes in the document. Needs `pip install bm25s PyStemmer
+pyarrow`. Prints a table in Markdown; `--write` also puts it into docs/guides/languages.md.
 """
 
 import argparse
@@ -26,7 +28,12 @@ import Stemmer
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+PAGE = ROOT / "docs" / "guides" / "languages.md"
+BEGIN, END = "<!-- languages -->", "<!-- end of languages -->"
+PEER = "bm25s beside it"
 TOP = 5
+# The share of a quote that passages must cover, as in our `recall`.
+MIN_OVERLAP = 0.5
 STEMMERS = {"de": "german", "fr": "french", "es": "spanish", "ru": "russian", "ar": "arabic"}
 WORD = re.compile(r"\w{2,}")
 SPACELESS = re.compile(r"[\u3005-\u3007\u3031-\u312f\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+|\w{2,}")
@@ -74,6 +81,68 @@ def chunks(store):
     return [found[key] for key in sorted(found)]
 
 
+def documents(store):
+    """The texts of the run's documents: the tables of the store that have paths and texts."""
+    found = {}
+    for file in Path(store).glob("artifacts/*/*.parquet"):
+        names = set(parquet.read_schema(file).names)
+        if {"path", "text", "content", "format"} <= names:
+            for row in parquet.read_table(file, columns=["path", "text"]).to_pylist():
+                if row["text"] is not None:
+                    found[row["path"]] = row["text"]
+    return found
+
+
+class Places:
+    """A text without its white space, and where in UTF-8 each of its characters stands."""
+
+    def __init__(self, text):
+        kept, self.starts, self.ends, at = [], [], [], 0
+        for character in text:
+            end = at + len(character.encode())
+            if not character.isspace():
+                kept.append(character)
+                self.starts.append(at)
+                self.ends.append(end)
+            at = end
+        self.text = "".join(kept)
+
+    def span(self, quote):
+        """The bytes of the first place of a quote; white space may differ."""
+        quote = "".join(quote.split())
+        at = self.text.find(quote)
+        return (self.starts[at], self.ends[at + len(quote) - 1]) if quote and at >= 0 else None
+
+
+def golden_spans(texts, questions):
+    """For each question the document and the bytes of each quote."""
+    places, spans = {}, []
+    for question in questions:
+        spans.append([])
+        for evidence in question["evidence"]:
+            name = evidence["document"]
+            if name not in texts:
+                sys.exit(f"{question['id']}: the store has no document {name}")
+            if name not in places:
+                places[name] = Places(texts[name])
+            span = places[name].span(evidence["quote"])
+            if span is None:
+                sys.exit(f"{question['id']}: {name} does not hold the quote “{evidence['quote']}”")
+            spans[-1].append((name, *span))
+    return spans
+
+
+def covered(rows, span):
+    """The share of a span's bytes that the chunks cover together."""
+    name, start, end = span
+    bytes_covered, reached = 0, start
+    for row in sorted((row for row in rows if row["document"] == name), key=lambda row: row["start"]):
+        first, last = max(row["start"], reached), min(row["end"], end)
+        bytes_covered += max(last - first, 0)
+        reached = max(reached, last)
+    return bytes_covered / (end - start)
+
+
 def independent(language):
     """How the independent BM25 cuts texts."""
     english = Stemmer.Stemmer("english")
@@ -108,22 +177,13 @@ def theirs(language, store, questions):
     index = bm25s.BM25(method="lucene", k1=1.5, b=0.75)
     index.index([cut(row["text"]) for row in rows], show_progress=False)
     recalls = []
-    for question in questions:
+    for question, spans in zip(questions, golden_spans(documents(store), questions), strict=True):
         terms = [term for term in cut(question["question"]) if term in index.vocab_dict]
         scores = index.get_scores(terms) if terms else np.zeros(len(rows))
         best = [rows[i] for i in np.argsort(-scores, kind="stable")[:TOP] if scores[i] > 0]
-        held = [any(holds(row, evidence) for row in best) for evidence in question["evidence"]]
+        held = [covered(best, span) >= MIN_OVERLAP for span in spans]
         recalls.append(sum(held) / len(held))
     return float(np.mean(recalls))
-
-
-def holds(row, evidence):
-    """Whether a chunk holds at least half of a quote, white space aside."""
-    if row["document"] != evidence["document"]:
-        return False
-    text, quote = ("".join(one.split()) for one in (row["text"], evidence["quote"]))
-    half = -(-len(quote) // 2)
-    return any(quote[at : at + half] in text for at in range(len(quote) - half + 1))
 
 
 def name(settings):
@@ -133,12 +193,28 @@ def name(settings):
     return f"{kind}" + (f", {cut}" if kind != "dense" else "") + (f", {embedder}" if embedder else "")
 
 
+def markdown(columns, table):
+    """The table; the independent BM25 is its last row."""
+    rows = sorted(table.items(), key=lambda row: (row[0] == PEER, row[0]))
+    lines = ["| recall@5 | " + " | ".join(columns) + " |", "|---" + "|---" * len(columns) + "|"]
+    lines += [f"| {row} | " + " | ".join(f"{value:.3f}" for value in values) + " |" for row, values in rows]
+    return "\n".join(lines)
+
+
+def publish(text):
+    """Puts the table into the page."""
+    before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN, 1)
+    after = rest.split(END, 1)[1]
+    PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("corpora", type=Path)
     parser.add_argument("--languages", default="de,fr,es,ru,zh,ja,ko,ar")
     parser.add_argument("--embedders", default="")
     parser.add_argument("--reverie", default=str(ROOT / "target/release/reverie"))
+    parser.add_argument("--write", action="store_true", help="put the table into docs/guides/languages.md")
     options = parser.parse_args()
     embedders = [one for one in options.embedders.split(",") if one]
     table, columns = {}, []
@@ -149,13 +225,14 @@ def main():
             questions = [json.loads(line) for line in (HERE / "questions" / f"{language}.jsonl").read_text().splitlines()]
             columns.append(f"{language} (n = {len(questions)})")
             found = {name(settings): scores["mean"] for settings, scores in ours(options.reverie, file)}
-            found["bm25s beside it"] = theirs(language, f"{folder}/store", questions)
+            found[PEER] = theirs(language, f"{folder}/store", questions)
             for row, value in found.items():
                 table.setdefault(row, []).append(value)
             print(f"{language}: done", file=sys.stderr)
-    print("| recall@5 | " + " | ".join(columns) + " |\n|---" + "|---" * len(columns) + "|")
-    for row, values in sorted(table.items()):
-        print(f"| {row} | " + " | ".join(f"{value:.3f}" for value in values) + " |")
+    text = markdown(columns, table)
+    print(text)
+    if options.write:
+        publish(text)
 
 
 if __name__ == "__main__":

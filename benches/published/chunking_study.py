@@ -153,7 +153,7 @@ def evidence_places(row):
 
 def as_published(found, options):
     """As many chunks as hold the evidence, as in their README."""
-    holding = lambda row: len({part for start, end in evidence_places(row) for part in range(start // CHARACTERS, end // CHARACTERS + 1)})  # noqa: E731
+    holding = lambda row: len({part for start, end in evidence_places(row) for part in range(start // CHARACTERS, (end - 1) // CHARACTERS + 1)})  # noqa: E731
     values = means(found, holding)
     here = "BM25" if options.no_models else "all-MiniLM-L6-v2, which reads 256 tokens"
     reason = f"published for text-embedding-3-large, here {here}"

@@ -9,8 +9,10 @@
 //!   of the differences. If losses below a margin do not count, the margin replaces
 //!   t(1 − α) · s / √n if it is larger.
 //! - fewest losses: the number k of questions that must be worse, with none better,
-//!   for a p-value below α, because p is then 2⁻ᵏ. No smaller mean loss is
-//!   detectable, however small the spread.
+//!   for a p-value below α, because p is then 2⁻ᵏ. However small the spread, the
+//!   mean loss must be so large that in four of five cases at least k questions are
+//!   worse: the mean size of a loss, times the smallest share p of lost questions
+//!   with P(Bin(n, p) ≥ k) ≥ 0.8.
 //! - detectable difference: the same for a number of questions that need not be that
 //!   of the observed differences. A two-sided test at α is the one-sided test at α / 2.
 //!   Scores of 0 or 1 that differ on a share p of the questions have the spread √p.
@@ -19,7 +21,7 @@
 //! 1988, chapter 2, with Student's t for samples of any size.
 
 use super::{mean, variance};
-use statrs::distribution::{ContinuousCDF, StudentsT};
+use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF, StudentsT};
 
 /// The share of cases in which the loss is found.
 const POWER: f64 = 0.8;
@@ -78,9 +80,22 @@ impl Spread {
         let student = StudentsT::new(0.0, 1.0, n - 1.0).ok()?;
         let critical = student.inverse_cdf(1.0 - alpha) * error;
         let by_spread = critical.max(margin) + student.inverse_cdf(POWER) * error;
-        let by_signs = fewest as f64 * self.changed / n;
+        let by_signs = self.changed * least_share(questions, fewest)?;
         Some(by_spread.max(by_signs))
     }
+}
+
+/// The smallest share of lost questions with which at least `fewest` of them are lost in
+/// four of five cases.
+fn least_share(questions: usize, fewest: usize) -> Option<f64> {
+    let (mut low, mut high) = (0.0, 1.0);
+    // Each step halves the distance, which is then below 10⁻¹².
+    for _ in 0..40 {
+        let share = f64::midpoint(low, high);
+        let is_enough = Binomial::new(share, questions as u64).ok()?.sf(fewest as u64 - 1) >= POWER;
+        if is_enough { high = share } else { low = share }
+    }
+    Some(high)
 }
 
 #[cfg(test)]
@@ -104,8 +119,10 @@ mod tests {
         assert_eq!(detectable_loss(&[0.0; 75], 0.05, 0.0), None, "no spread is known");
         let four: Vec<f64> = (0..75).map(|i| if i < 4 { 0.5 } else { 0.0 }).collect();
         assert_eq!(detectable_loss(&four, 0.05, 0.0), None, "four of 75 differ");
-        // Without any spread, five questions of 20 must still be lost.
-        assert_eq!(detectable_loss(&[-0.5; 20], 0.05, 0.0), Some(0.125));
+        // Without any spread, five questions of 20 must still be lost in four of five cases:
+        // so 0.313 of them, each by half.
+        let least = detectable_loss(&[-0.5; 20], 0.05, 0.0).unwrap();
+        assert!((least - 0.15665).abs() < 1e-5, "{least}");
         assert_eq!(detectable_loss(&[-0.5; 20], 0.05, 0.25), Some(0.25));
     }
 
@@ -122,10 +139,23 @@ mod tests {
     }
 
     #[test]
+    fn enough_questions_are_lost_in_four_of_five_cases() {
+        let expected = [(10, 6, 0.67317), (10, 9, 0.91667), (30, 6, 0.25075), (60, 6, 0.12857), (1000, 9, 0.01136)];
+        for (questions, fewest, share) in expected {
+            let found = least_share(questions, fewest).unwrap();
+            assert!((found - share).abs() < 1e-5, "{fewest} of {questions}: {found}");
+        }
+        // All six: 0.8 is the sixth power of the share.
+        assert!((least_share(6, 6).unwrap() - 0.8f64.powf(1.0 / 6.0)).abs() < 1e-9);
+        // They count where the spread alone would call a smaller difference detectable.
+        let tenth = Spread { variance: 0.1, changed: 1.0 }.detectable(10, 0.025, 0.0);
+        assert_eq!(tenth, least_share(10, 6));
+    }
+
+    #[test]
     fn scores_of_0_or_1_show_what_their_discordant_questions_allow() {
         let of = |questions, share| detectable_difference_of_binary_scores(questions, share, 0.025);
-        // Six questions must be better, and none worse: 6 of 10.
-        assert_eq!((of(10, 0.6), of(10, 0.1), of(10, 0.3), of(5, 0.3)), (Some(0.6), None, None, None));
+        assert_eq!(of(5, 0.3), None, "six questions must be better, and none worse");
         // It would take 0.116, and trials that differ on a tenth of the questions differ by 0.1 at most.
         assert_eq!(of(60, 0.1), None);
         let close = |found: Option<f64>, expected: f64| assert!((found.unwrap() - expected).abs() < 0.005, "{found:?}");

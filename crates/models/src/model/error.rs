@@ -104,7 +104,7 @@ pub enum Error {
         "{model} reads {limit} tokens of a text, and {}: the first, “{text}”, has {}{tokens} tokens; make texts shorter \
          (`chunk_size`), take a model that reads more, or set `long_texts` of the model to {}",
         longer_texts(*.longer, *.of), if *.is_estimate { "about " } else { "" },
-        if *.is_estimate { "`cut`" } else { "`windows` or `cut`" }
+        if *.is_estimate { "`cut`" } else { "`cut`, or `windows` for a model of this process" }
     )]
     TextTooLong {
         model: String,

@@ -41,7 +41,7 @@ impl LongTexts {
 }
 
 /// Fails if a text has more tokens than `limit`. `is_estimate` says that they were estimated, because the model's
-/// tokenizer is not here.
+/// tokenizer is not known.
 ///
 /// # Errors
 /// [`Error::TextTooLong`], which names the first such text and counts all.

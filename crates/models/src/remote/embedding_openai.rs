@@ -45,8 +45,8 @@ endpoint_settings! {
         pub max_tokens: usize = 8191,
         /// What happens with a text that is longer: `cut` (it is sent as it is;
         /// most endpoints cut or refuse it) or `refuse` (an error, before anything
-        /// is paid). Its tokens are estimated, as a token for four Latin characters,
-        /// since the model's tokenizer is not here. Default `cut`.
+        /// is paid). Its tokens are counted with OpenAI's tokenizer if the model is known
+        /// by its name, and otherwise estimated by script. Default `cut`.
         #[serde(skip_serializing_if = "LongTexts::is_cut")]
         pub long_texts: LongTexts = LongTexts::default(),
         /// Put before each question, such as `query: `.
@@ -179,7 +179,8 @@ impl EmbeddingModel for RemoteModel<EmbeddingPart> {
             LongTexts::Refuse => {
                 let prefix = self.estimate_tokens(self.kind.prefix(kind));
                 let tokens = texts.iter().map(|text| prefix + self.estimate_tokens(text));
-                refuse_long_texts(model, *max_tokens, true, texts, tokens)
+                let is_estimate = self.kind.tokenizer == RemoteTokenizer::Unknown;
+                refuse_long_texts(model, *max_tokens, is_estimate, texts, tokens)
             }
             LongTexts::Cut | LongTexts::Windows => Ok(()),
         }
@@ -376,6 +377,19 @@ mod tests {
         let cutting = model(&bench, |config| config.max_tokens = 10);
         cutting.embed(&long, InputKind::Document).await.expect("it is sent as it is");
         assert_eq!(bench.n_requests().await, 2);
+    }
+
+    #[tokio::test]
+    async fn the_tokens_of_a_model_that_is_known_by_its_name_are_no_estimate() {
+        let bench = Bench::new().await;
+        let refusing = model(&bench, |config| {
+            config.model = "text-embedding-3-small".to_owned();
+            config.max_tokens = 8;
+            config.long_texts = LongTexts::Refuse;
+        });
+        let long = texts(&["word word word word word word word word word"]);
+        let error = refusing.check_lengths(&long, InputKind::Document).await.expect_err("9 tokens");
+        assert!(matches!(error, Error::TextTooLong { tokens: 9, limit: 8, is_estimate: false, .. }), "{error}");
     }
 
     #[test]

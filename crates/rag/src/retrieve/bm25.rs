@@ -5,7 +5,7 @@
 //! with any chunk has no hits.
 //!
 //! What a word is depends on the language of the document. English words lose their
-//! endings, as those of 17 other languages do; German, Dutch, Danish, Norwegian, Swedish and
+//! endings, as those of 11 other languages do; German, Dutch, Danish, Norwegian, Swedish and
 //! Finnish words are cut into runs of four characters, because these languages write
 //! compounds as one word; Chinese and Japanese are searched by characters and pairs of them,
 //! Korean, Thai, Lao, Khmer and Burmese by pairs. `tokens` says otherwise.
