@@ -1,11 +1,11 @@
-//! `evidence-in-no-chunk`: evidence of which no chunk of a trial holds half.
+//! `evidence-in-no-chunk`: evidence of which no chunk of a trial holds enough (the metrics' `min_overlap`).
 
 use super::{Finding, RunFacts, WarningKind, WarningTime};
 use crate::number::{count, counted};
 
 pub(super) const KIND: WarningKind = WarningKind {
     title: "evidence that no chunk holds",
-    meaning: "No single searchable chunk holds half of the evidence of these questions, because the chunks are small or are \
+    meaning: "No single searchable chunk holds enough of the evidence (the metrics' `min_overlap`, a half unless set) of these questions, because the chunks are small or are \
               cut there. The evidence is found only if several chunks are retrieved, or if a step adds what stands around \
               a chunk. A trial with larger chunks has an easier task.",
     action: "use larger chunks or an overlap, or a step that adds neighbours or parents (`refine`)",
@@ -17,7 +17,7 @@ fn find(facts: &RunFacts) -> Vec<Finding> {
     let of_trials = facts.findings().filter_map(|(trial, found)| {
         let evidence = found.evidence.filter(|evidence| evidence.in_no_chunk > 0)?;
         let (n, all) = (count(evidence.in_no_chunk), counted(evidence.questions, "question"));
-        let text = format!("no single chunk holds half of the evidence of {n} of {all}");
+        let text = format!("no single chunk holds enough of the evidence of {n} of {all}");
         Some(Finding::of_trial(trial, text, evidence.in_no_chunk, Some(evidence.questions)))
     });
     of_trials.collect()
@@ -40,7 +40,7 @@ mod tests {
     #[test]
     fn questions_whose_evidence_is_cut_apart_are_counted() {
         let facts = run(vec![trial("t01", found(Some((20, 3)))), trial("t02", found(Some((20, 0))))]);
-        assert_eq!(told(CODE, &facts), ["t01: no single chunk holds half of the evidence of 3 of 20 questions"]);
+        assert_eq!(told(CODE, &facts), ["t01: no single chunk holds enough of the evidence of 3 of 20 questions"]);
     }
 
     #[test]

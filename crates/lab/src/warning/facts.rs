@@ -128,7 +128,7 @@ pub(crate) struct CutTextsFacts {
 pub(crate) struct EvidenceFacts {
     /// Questions with evidence.
     pub(crate) questions: usize,
-    /// Those with evidence of which no single chunk holds half.
+    /// Those with evidence of which no single chunk holds enough.
     pub(crate) in_no_chunk: usize,
 }
 

@@ -70,7 +70,7 @@ kinds! {
     MixedLanguages => mixed_languages,
     /// An embedder or a reranker for English on other languages.
     EnglishModel => english_model,
-    /// Evidence of which no single chunk holds half.
+    /// Evidence of which no single chunk holds enough.
     EvidenceInNoChunk => evidence_in_no_chunk,
     /// A filter that leaves fewer chunks than `top_k`.
     FewPassages => few_passages,
