@@ -214,8 +214,14 @@ impl ArtifactFormats {
 
     /// Whether this version of the program reads all of them.
     fn are_readable(&self) -> bool {
-        let current = Self::current();
-        self.0.iter().all(|(name, version)| current.0.get(name) == Some(version))
+        let is_read = |(name, version): (&String, &u32)| {
+            let kind = IndexKind::ALL.iter().find(|kind| kind.name() == name);
+            match kind {
+                Some(kind) => (kind.oldest_read()..=kind.version()).contains(version),
+                None => name == Self::TABLES && *version == artifact::VERSION,
+            }
+        };
+        self.0.iter().all(is_read)
     }
 }
 

@@ -25,17 +25,18 @@ pub use comparison::MetricComparison;
 pub(crate) use comparison::{RangedMetric, ScoreTable, ScoresByMetric, StoredScore, compare_metrics};
 pub use cut_share::{CutShare, cut_share};
 pub use difference::Difference;
-pub use equal::EqualTrial;
 pub(crate) use front::counts_money;
 pub use judges::{JudgeResult, QualificationRecord};
 pub use loss::{EvidenceChunk, EvidenceLoss, LossStep, QuestionLoss, RANKED_CHUNKS};
 pub use losses::RIGHT_FROM;
 pub(crate) use losses::{
-    AnswerOutcome, JudgedAnswer, QuestionFacts, SearchedEvidence, StagePassages, answer_metrics, count_losses,
+    AnswerOutcome, EvidenceTrace, JudgedAnswer, SearchedEvidence, StagePassages, answer_metrics, count_losses,
     judge_answer,
 };
 pub(crate) use objective::contribution;
-pub use trial::{FunctionFailure, MetricResult, NotEnriched, QuestionResult, RetrievalCount, TrialResult, TrialUsage};
+pub use trial::{
+    EqualTrial, FunctionFailure, MetricResult, NotEnriched, QuestionResult, RetrievalCount, TrialResult, TrialUsage,
+};
 pub(crate) use verdict::nothing_retrieved;
 pub(crate) use winner::choose;
 

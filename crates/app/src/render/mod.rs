@@ -25,6 +25,7 @@ mod runs;
 mod scores;
 mod store;
 mod visible;
+mod warning_lines;
 mod warnings;
 
 pub use catalogue::{catalogue, catalogue_entry};
@@ -52,7 +53,8 @@ pub use runs::{RunListEntry, runs};
 pub use scores::{scores, scoring};
 pub use store::{ByteBar, copy_plan, copy_result, garbage, inventory, verification};
 pub use visible::{visible, visible_json, visible_line};
-pub use warnings::{WarningDocs, warning_docs, warning_kind, warning_lines, warning_list};
+pub use warning_lines::warning_lines;
+pub use warnings::{WarningDocs, warning_docs, warning_kind, warning_list};
 
 pub use lab::board::count;
 

@@ -15,7 +15,7 @@ use crate::{
     plan::{Outputs, Plan, TaskId, Trial, TrialTasks, work::Work},
     prepare::PreparedRun,
     results::{
-        AnswerOutcome, JudgedAnswer, LossStep, MetricResult, QuestionFacts, QuestionLoss, QuestionResult,
+        AnswerOutcome, EvidenceTrace, JudgedAnswer, LossStep, MetricResult, QuestionLoss, QuestionResult,
         SearchedEvidence, StagePassages, answer_metrics, judge_answer,
     },
     spec::EvaluateSpec,
@@ -105,7 +105,7 @@ impl<'a> TracedTrial<'a> {
             let stages: Vec<StagePassages<'_>> = passages.collect();
             let searched: &[SearchedEvidence] = searched.get(&question.id).map_or(&[], Vec::as_slice);
             let min_overlap = self.min_overlap;
-            losses.push(QuestionFacts { question, min_overlap, stages: &stages, searched, answer }.loss());
+            losses.push(EvidenceTrace { question, min_overlap, stages: &stages, searched, answer }.loss());
         }
         if !self.only_stored {
             refined::name_steps(self, &stages, &mut losses).await?;

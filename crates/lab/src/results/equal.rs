@@ -6,21 +6,11 @@
 //! makes the mean that trials are compared with lean to their side, and makes the correction for many trials stricter.
 
 use super::{
-    MetricResult, QuestionResult, Results, TrialResult,
+    EqualTrial, MetricResult, QuestionResult, Results, TrialResult,
     objective::{ObjectivePart, scores},
 };
 use crate::warning::EqualTrials;
-use serde::{Deserialize, Serialize};
 use store::{Key, KeyBuilder};
-
-/// The trial that another one equals on every question.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EqualTrial {
-    /// Its id. It comes before the other one on the leaderboard.
-    pub trial: String,
-    /// Whether passages and answers are equal, and not only the scores of the objective.
-    pub same_output: bool,
-}
 
 /// A trial's scores of the objective's metrics, one column after the other, as bits.
 type ScoreBits = Vec<Option<u64>>;

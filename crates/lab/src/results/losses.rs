@@ -67,7 +67,7 @@ pub(crate) struct JudgedAnswer<'a> {
 }
 
 /// Everything that decides where a question's evidence was lost.
-pub(crate) struct QuestionFacts<'a> {
+pub(crate) struct EvidenceTrace<'a> {
     pub(crate) question: &'a Question,
     /// The share of an evidence item's bytes that counts as held.
     pub(crate) min_overlap: f64,
@@ -79,7 +79,7 @@ pub(crate) struct QuestionFacts<'a> {
     pub(crate) answer: JudgedAnswer<'a>,
 }
 
-impl QuestionFacts<'_> {
+impl EvidenceTrace<'_> {
     /// The step at which the evidence was lost. All pieces are needed: of several that were lost, the
     /// earliest step counts.
     pub(crate) fn loss(&self) -> QuestionLoss {

@@ -1,6 +1,6 @@
 //! What was measured of one trial.
 
-use super::{EqualTrial, QuestionLoss};
+use super::QuestionLoss;
 use crate::{plan::Trial, search::Stop};
 use eval::{Scored, statistics::Summary};
 use models::Ledger;
@@ -224,4 +224,13 @@ pub struct FunctionFailure {
     /// The function and what it did.
     #[serde(flatten)]
     pub failure: Failure,
+}
+
+/// The trial that another one equals on every question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EqualTrial {
+    /// Its id. It comes before the other one on the leaderboard.
+    pub trial: String,
+    /// Whether passages and answers are equal, and not only the scores of the objective.
+    pub same_output: bool,
 }

@@ -2,7 +2,7 @@
 
 use super::{
     Language, LanguageChoice, TextAnalysis, Tokens,
-    characters::{Alphabet, Script, alphabet, folded, is_vowel_point, script, without_accents},
+    characters::{Alphabet, ScriptKind, alphabet, folded, is_vowel_point, script, without_accents},
     recognition::document_language,
     rules,
 };
@@ -78,13 +78,13 @@ impl Analyzer {
             }
             for (script, part) in parts(run) {
                 match script {
-                    Script::Spaced => self.word(part, &mut each),
+                    ScriptKind::Spaced => self.word(part, &mut each),
                     _ if self.tokens == Tokens::Words => self.word(part, &mut each),
-                    Script::Ideographic => {
+                    ScriptKind::Ideographic => {
                         part.chars().for_each(|c| each(c.encode_utf8(&mut [0; 4])));
                         pairs(part, part.char_indices().map(|(at, _)| at), &mut each);
                     }
-                    Script::Syllabic => {
+                    ScriptKind::Syllabic => {
                         let starts: Vec<usize> = part.grapheme_indices(true).map(|(at, _)| at).collect();
                         match starts.len() {
                             1 => each(part),
@@ -137,7 +137,7 @@ pub fn shared_terms(question: &str, text: &str) -> Vec<String> {
 }
 
 /// The parts of a run that are written in scripts of one kind.
-fn parts(run: &str) -> impl Iterator<Item = (Script, &str)> {
+fn parts(run: &str) -> impl Iterator<Item = (ScriptKind, &str)> {
     let mut rest = run;
     std::iter::from_fn(move || {
         let first = script(rest.chars().next()?);

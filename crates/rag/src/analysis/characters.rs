@@ -6,7 +6,7 @@ use unicode_normalization::{IsNormalized, UnicodeNormalization, char::is_combini
 
 /// How a run of characters is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Script {
+pub(super) enum ScriptKind {
     /// Words are separated by spaces.
     Spaced,
     /// Han and Kana: a single character often is a word.
@@ -17,23 +17,23 @@ pub(super) enum Script {
 
 /// How the run is cut that a character belongs to. A combining mark belongs to the run
 /// before it.
-pub(super) fn script(c: char) -> Script {
+pub(super) fn script(c: char) -> ScriptKind {
     match c {
-        '\0'..='\u{0dff}' => Script::Spaced,
+        '\0'..='\u{0dff}' => ScriptKind::Spaced,
         // Thai, Lao; Myanmar; Khmer; Hangul in its three blocks.
         '\u{0e00}'..='\u{0eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' | '\u{1100}'..='\u{11ff}' => {
-            Script::Syllabic
+            ScriptKind::Syllabic
         }
-        '\u{3130}'..='\u{318f}' | '\u{ac00}'..='\u{d7ff}' => Script::Syllabic,
+        '\u{3130}'..='\u{318f}' | '\u{ac00}'..='\u{d7ff}' => ScriptKind::Syllabic,
         // Iteration marks and the ideographic zero; Kana; Bopomofo; Han.
         '\u{3005}'..='\u{3007}' | '\u{3031}'..='\u{312f}' | '\u{31a0}'..='\u{31bf}' | '\u{31f0}'..='\u{31ff}' => {
-            Script::Ideographic
+            ScriptKind::Ideographic
         }
         '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{1b000}'..='\u{1b16f}' => {
-            Script::Ideographic
+            ScriptKind::Ideographic
         }
-        '\u{20000}'..='\u{3ffff}' => Script::Ideographic,
-        _ => Script::Spaced,
+        '\u{20000}'..='\u{3ffff}' => ScriptKind::Ideographic,
+        _ => ScriptKind::Spaced,
     }
 }
 
@@ -140,9 +140,11 @@ mod tests {
 
     #[test]
     fn scripts_without_spaces_are_known() {
-        for (text, expected) in
-            [("aß_Жα7عह", Script::Spaced), ("東々〇カなー𠀀ㄅ", Script::Ideographic), ("한ไລမក", Script::Syllabic)]
-        {
+        for (text, expected) in [
+            ("aß_Жα7عह", ScriptKind::Spaced),
+            ("東々〇カなー𠀀ㄅ", ScriptKind::Ideographic),
+            ("한ไລမក", ScriptKind::Syllabic),
+        ] {
             assert!(text.chars().all(|c| script(c) == expected), "{text}");
         }
     }

@@ -1,6 +1,6 @@
 //! Words with their places in a text, for what shows or compares texts without an index.
 
-use super::characters::{Script, script};
+use super::characters::{ScriptKind, script};
 use unicode_normalization::char::is_combining_mark;
 
 /// The words of a text, each with its first byte. In scripts without spaces every two
@@ -26,7 +26,7 @@ fn run<'a>(text: &'a str, start: usize, end: usize, found: &mut Vec<(usize, &'a 
         let to = text[from..end].char_indices().skip(1).find(other).map_or(end, |(at, _)| from + at);
         let part = &text[from..to];
         match kind {
-            Script::Spaced => found.push((from, part)),
+            ScriptKind::Spaced => found.push((from, part)),
             _ => {
                 let starts: Vec<usize> = part.char_indices().map(|(at, _)| at).chain([part.len()]).collect();
                 if starts.len() <= 2 {
@@ -41,7 +41,7 @@ fn run<'a>(text: &'a str, start: usize, end: usize, found: &mut Vec<(usize, &'a 
 
 /// Whether a text has characters of a script without spaces.
 pub fn has_spaceless_script(text: &str) -> bool {
-    !text.is_ascii() && text.chars().any(|c| script(c) != Script::Spaced)
+    !text.is_ascii() && text.chars().any(|c| script(c) != ScriptKind::Spaced)
 }
 
 #[cfg(test)]

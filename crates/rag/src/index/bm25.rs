@@ -61,12 +61,15 @@ pub struct Bm25Index {
     weights: Vec<f32>,
     lengths: Vec<u32>,
     mean_length: f64,
+    /// Whether version 0.1 made it, which cut all texts as English, whatever the settings.
+    is_of_version_1: bool,
 }
 
 impl Index for Bm25Index {
     const NAME: &'static str = "bm25";
     const TITLE: &'static str = "BM25 index";
     const VERSION: u32 = 2;
+    const OLDEST_READ: u32 = 1;
     const MADE_FROM: MadeFrom = MadeFrom::Texts(|texts| Self::of(texts).to_bytes());
 
     fn open_files(files: &[PathBuf]) -> Result<Self, Error> {
@@ -107,6 +110,11 @@ impl Bm25Index {
     /// texts give an equal index.
     pub fn of(given: &IndexedTexts<'_>) -> Self {
         Self::assemble(CutTexts::of(given))
+    }
+
+    /// Whether a retriever with these settings may search it.
+    pub(crate) fn fits(&self, analysis: &TextAnalysis) -> bool {
+        self.is_of_version_1 || self.analysis == *analysis
     }
 
     /// How its texts were cut into terms.
@@ -240,6 +248,7 @@ impl Bm25Index {
             weights: Vec::new(),
             lengths,
             mean_length,
+            is_of_version_1: false,
         };
         for (term, found) in postings {
             let idf = index.idf(found.len());

@@ -16,6 +16,8 @@ pub trait Index: Sized + Send + Sync + 'static {
     const TITLE: &'static str;
     /// Raise when the file or scores change.
     const VERSION: u32;
+    /// The oldest version whose files are still read.
+    const OLDEST_READ: u32 = Self::VERSION;
     /// What it is made from.
     const MADE_FROM: MadeFrom;
 
@@ -156,6 +158,11 @@ macro_rules! kinds {
             /// The version of its file and its scores.
             pub fn version(self) -> u32 {
                 match self { $( Self::$Kind => <$module::$Index as $crate::index::Index>::VERSION, )+ }
+            }
+
+            /// The oldest version whose files are still read.
+            pub fn oldest_read(self) -> u32 {
+                match self { $( Self::$Kind => <$module::$Index as $crate::index::Index>::OLDEST_READ, )+ }
             }
 
             /// What it is made from, and how.

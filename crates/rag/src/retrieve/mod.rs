@@ -149,7 +149,7 @@ fn bm25_search(
 ) -> Result<Vec<Vec<Hit>>, Error> {
     let index = corpus.index::<Bm25Index>(component)?;
     let reason = "the BM25 index was made with another `language`, `tokens`, `stemmer` or `stop_words`";
-    ensure(component, *index.analysis() == search.analysis, reason)?;
+    ensure(component, index.fits(&search.analysis), reason)?;
     let one = |query: &Query<'_>| {
         let passing = query.filter.map(|filter| corpus.table.entries_passing(filter)).transpose()?;
         let passes = |entry: u32| passing.as_ref().is_none_or(|passing| passing.mask[entry as usize]);

@@ -277,16 +277,16 @@ async fn rank(
 
 /// What a deeper search for a question found of the documents of its evidence.
 struct DeeperRanking {
-    chunks: Vec<RankedChunk>,
+    chunks: Vec<ChunkRank>,
     /// How many chunks it found, of all documents.
     depth: usize,
     /// The candidates that its retriever chose from.
-    candidates: Vec<RankedChunk>,
+    candidates: Vec<ChunkRank>,
 }
 
 /// A chunk that a search found.
 #[derive(Debug, PartialEq)]
-struct RankedChunk {
+struct ChunkRank {
     /// From 1.
     rank: usize,
     /// Its document and number.
@@ -294,11 +294,11 @@ struct RankedChunk {
 }
 
 /// Those of the hits that are chunks of these documents.
-fn of_documents(hits: &[Hit], table: &ChunkTable, documents: &BTreeSet<String>) -> Vec<RankedChunk> {
+fn of_documents(hits: &[Hit], table: &ChunkTable, documents: &BTreeSet<String>) -> Vec<ChunkRank> {
     let ranked = |(rank, hit): (usize, &Hit)| {
         let chunk = table.chunk(hit.row);
         let is_wanted = documents.contains(&chunk.document);
-        is_wanted.then(|| RankedChunk { rank, chunk: (chunk.document.clone(), chunk.number) })
+        is_wanted.then(|| ChunkRank { rank, chunk: (chunk.document.clone(), chunk.number) })
     };
     (1..).zip(hits).filter_map(ranked).collect()
 }
@@ -363,7 +363,7 @@ impl HeldEvidence {
         self.known.depth = found.depth;
         self.known.is_candidate = found.candidates.iter().any(|it| self.holders.contains_key(&it.chunk));
         let first = found.chunks.iter().find(|it| self.holders.contains_key(&it.chunk));
-        if let Some(RankedChunk { rank, chunk }) = first {
+        if let Some(ChunkRank { rank, chunk }) = first {
             self.known.rank = Some(*rank);
             self.known.chunk = self.holders.get(chunk).cloned();
         }
@@ -394,7 +394,7 @@ mod tests {
         };
         let table = ChunkTable::new(vec![chunk("a", 0), chunk("b", 0), chunk("b", 1), chunk("c", 0)]);
         let hits = [3, 2, 0, 1].map(|row| Hit { row, score: 1.0 });
-        let ranked = |rank, document: &str, number| RankedChunk { rank, chunk: (document.to_owned(), number) };
+        let ranked = |rank, document: &str, number| ChunkRank { rank, chunk: (document.to_owned(), number) };
         let of =
             |documents: &[&str]| of_documents(&hits, &table, &documents.iter().map(|it| (*it).to_owned()).collect());
         assert_eq!(of(&["b"]), [ranked(2, "b", 1), ranked(4, "b", 0)]);

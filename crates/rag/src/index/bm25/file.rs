@@ -1,10 +1,15 @@
 //! The file of a BM25 index.
 
 use super::{Bm25Index, cut::CutTexts};
-use crate::{Error, analysis::Language};
+use crate::{
+    Error,
+    analysis::{Language, LanguageChoice, TextAnalysis},
+};
 
 const MAGIC: [u8; 8] = *b"RVBM25\0\n";
 const FORMAT: u32 = 2;
+/// Files of version 0.1 say nothing of languages: their texts were cut as English.
+const FORMAT_OF_ENGLISH: u32 = 1;
 const CHECKSUM: usize = 32;
 
 impl Bm25Index {
@@ -47,7 +52,7 @@ impl Bm25Index {
             return Err(bad("too short for a BM25 index"));
         };
         let format = u32::from_le_bytes(*format);
-        if format != FORMAT {
+        if format != FORMAT && format != FORMAT_OF_ENGLISH {
             return Err(bad(format!("format {format} of a BM25 index; this version reads {FORMAT}")));
         }
         let end = bytes.len() - CHECKSUM;
@@ -55,7 +60,8 @@ impl Bm25Index {
             return Err(bad("its content does not match its checksum; delete it and run again"));
         }
         let mut reader = NumberReader(&bytes[MAGIC.len() + 4..end]);
-        reader.index().ok_or_else(|| bad("its content makes no sense; delete it and run again"))
+        let index = if format == FORMAT { reader.index() } else { reader.index_of_english() };
+        index.ok_or_else(|| bad("its content makes no sense; delete it and run again"))
     }
 }
 
@@ -76,6 +82,14 @@ fn write_number(bytes: &mut Vec<u8>, mut number: u64) {
 struct NumberReader<'a>(&'a [u8]);
 
 impl<'a> NumberReader<'a> {
+    fn index_of_english(&mut self) -> Option<Bm25Index> {
+        let language = LanguageChoice::Named(Language::ENGLISH);
+        let analysis = TextAnalysis { language, ..TextAnalysis::default() };
+        let index = self.texts(analysis, Vec::new())?;
+        let languages = vec![(Language::ENGLISH, index.lengths.len() as u32)];
+        Some(Bm25Index { languages, is_of_version_1: true, ..index })
+    }
+
     fn index(&mut self) -> Option<Bm25Index> {
         let analysis = serde_json::from_str(self.text()?).ok()?;
         let n_languages = self.number()?;
@@ -83,6 +97,10 @@ impl<'a> NumberReader<'a> {
         for _ in 0..n_languages {
             languages.push((Language::named(self.text()?)?, self.small()?));
         }
+        self.texts(analysis, languages)
+    }
+
+    fn texts(&mut self, analysis: TextAnalysis, languages: Vec<(Language, u32)>) -> Option<Bm25Index> {
         let n_texts = self.number()?;
         let lengths = (0..n_texts).map(|_| self.small()).collect::<Option<Vec<u32>>>()?;
         let n_terms = self.number()?;
