@@ -356,7 +356,9 @@ mod tests {
         let used = ModelUsage { model: "a".to_owned(), calls: 1, ..ModelUsage::default() };
         let written = serde_json::to_value(&used).unwrap();
         let expected = ["calls", "completion_tokens", "cost_usd", "model", "prompt_tokens", "seconds"];
-        assert_eq!(written.as_object().unwrap().keys().collect::<Vec<_>>(), expected);
+        let mut fields: Vec<_> = written.as_object().unwrap().keys().collect();
+        fields.sort();
+        assert_eq!(fields, expected);
         assert_eq!(serde_json::from_value::<ModelUsage>(written).unwrap(), used);
         let mut sum = used.clone();
         sum += &ModelUsage { texts: 9, cut_texts: 2, cut_tokens: 30, windowed_texts: 1, max_tokens: 8, ..used };

@@ -87,10 +87,10 @@ fn a_design_has_at_least_two_questions_one_answer_and_one_judgement() {
 async fn the_estimate_counts_each_answer_and_each_score_of_each_answer() {
     let folder = tempfile::tempdir().unwrap();
     let session = finished(folder.path(), SPACE, 5).await;
-    // No tokenizer is known for the models: a question is estimated as 5 tokens, its passage as 90.
-    let answer = INSTRUCTION_TOKENS + 5 + 90;
-    // Two ratings for each score, of a question, a reference of 3 tokens, and an answer of 18.
-    let rating = INSTRUCTION_TOKENS + (5 + 3) + 18;
+    // No tokenizer is known for the models: a question is estimated as 5 tokens, its passage as 89.
+    let answer = INSTRUCTION_TOKENS + 5 + 89;
+    // Two ratings for each score, of a question, a reference of 3 tokens, and an answer of 17.
+    let rating = INSTRUCTION_TOKENS + (5 + 3) + 17;
     for (questions, answers, judgements) in [(2, 1, 1), (2, 3, 1), (2, 1, 3), (4, 3, 2), (5, 2, 2)] {
         let case = design(questions, answers, judgements);
         let found = noise_cost(&session, "t01", "answer_accuracy", case).await.unwrap();

@@ -57,7 +57,7 @@ fn a_key_that_is_not_known_is_told_with_the_one_that_may_be_meant_or_with_all() 
     check(
         &format!("zzz = 1\n{HEAD}{SPACE}"),
         "1:1: the experiment: unknown key `zzz`; known keys: name, store, corpus, dataset, models, space, search, \
-         evaluate, engine, track",
+         evaluate, engine, track, warnings",
     );
     check(
         &format!("{HEAD}{SPACE}retreiver = \"bm25\"\n"),

@@ -122,18 +122,24 @@ async fn two_hundred_texts_in_other_groups_are_not_sent_again() {
 async fn long_texts_count_the_same_whether_the_endpoint_or_the_journal_gave_their_vectors() {
     let (_folder, journal) = journal();
     let model = Counting::new(2);
-    // The model reads 100 tokens; a token is estimated for four Latin characters.
-    let all = ["short".to_owned(), "x".repeat(400), "x".repeat(401), "x".repeat(440), "x".repeat(440)];
+    // The model reads 100 tokens, and its tokenizer is not known.
+    let words = |n: usize| "word ".repeat(n);
+    let all = ["short".to_owned(), words(60), words(150), words(200), words(200)];
+    let lost = |text: &String| crate::estimate_tokens(text).saturating_sub(100) as u64;
+    assert_eq!((lost(&all[1]), lost(&all[2]) > 0, lost(&all[3]) > lost(&all[2])), (0, true, true));
     for sent in [4, 4, 4] {
         let embedder = Client::new(Some(journal.clone())).embedder(model.clone());
         let (made, ledger) = ledger::measure(embedder.embed(&all, InputKind::Document)).await;
         assert_eq!((made.expect("vectors").rows(), model.n_sent()), (5, sent), "equal texts are sent once");
         let (_, used) = ledger.models().next().expect("an entry");
-        assert_eq!((used.texts, used.cut_texts, used.cut_tokens, used.max_tokens), (4, 2, 1 + 10, 100));
+        assert_eq!(
+            (used.texts, used.cut_texts, used.cut_tokens, used.max_tokens),
+            (4, 2, lost(&all[2]) + lost(&all[3]), 100)
+        );
         let (one, ledger) = ledger::measure(embedder.embed(&all[3..4], InputKind::Document)).await;
         assert_eq!(one.expect("a vector").rows(), 1);
         let (_, used) = ledger.models().next().expect("an entry");
-        assert_eq!((used.texts, used.cut_texts, used.cut_tokens), (1, 1, 10));
+        assert_eq!((used.texts, used.cut_texts, used.cut_tokens), (1, 1, lost(&all[3])));
     }
     let embedder = Client::new(None).embedder(model);
     let (none, ledger) = ledger::measure(embedder.embed(&[], InputKind::Query)).await;

@@ -5,11 +5,18 @@ Written from the Rust source by `make classes`: change that, not this.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from reverie._settings import Component
+from reverie._settings import Component, Part
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageChoice(Part):
+    """`auto`, or a language by its English name.
+    """
+
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,7 +24,8 @@ class Sentence(Component):
     """`sentence`: chunks of whole sentences that overlap.
 
     The usual first choice: chunks of an even size that seldom cut a sentence. Gives the same chunks as LlamaIndex's
-    `SentenceSplitter` for a document without metadata (metadata is not counted as part of a chunk here).
+    `SentenceSplitter` for an English document without metadata (metadata is not counted as part of a chunk here).
+    Sentences of other languages end by rules of their own, and no grapheme cluster is cut.
 
     Args:
         chunk_size: The size of a chunk, in tokens of `cl100k_base`. Default 1024.
@@ -26,6 +34,8 @@ class Sentence(Component):
         paragraph_separator: What separates paragraphs; text is cut there before it is cut into sentences. Default three
             line ends.
         separator: What separates words; a sentence that is too long is cut there. Default one space.
+        language: The language whose rules find sentences, by its English name in small letters, such as `german`.
+            Default `auto`: the language of each document, if it is recognised, else English.
     """
 
     _name: ClassVar[str] = "sentence"
@@ -34,6 +44,7 @@ class Sentence(Component):
     chunk_overlap: int | None = None
     paragraph_separator: str = "\n\n\n"
     separator: str = " "
+    language: LanguageChoice | Mapping[str, Any] = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,11 +56,14 @@ class SentenceWindow(Component):
 
     Args:
         window_size: How many sentences before and after the one found. Default 3, so at most seven in all.
+        language: The language whose rules find sentences, by its English name in small letters, such as `german`.
+            Default `auto`: the language of each document, if it is recognised, else English.
     """
 
     _name: ClassVar[str] = "sentence_window"
 
     window_size: int = 3
+    language: LanguageChoice | Mapping[str, Any] = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +81,8 @@ class Hierarchical(Component):
             Default: a fifth of the smallest size, at most 20.
         merge_threshold: A parent replaces its children if more than this share of them was found. From 0 to 1. Default
             0.5.
+        language: The language whose rules find sentences, by its English name in small letters, such as `german`.
+            Default `auto`: the language of each document, if it is recognised, else English.
     """
 
     _name: ClassVar[str] = "hierarchical"
@@ -74,6 +90,7 @@ class Hierarchical(Component):
     chunk_sizes: Sequence[int] = (2048, 512, 128)
     chunk_overlap: int | None = None
     merge_threshold: float = 0.5
+    language: LanguageChoice | Mapping[str, Any] = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,15 +126,16 @@ class Recursive(Component):
         chunk_size: The size of a chunk, in tokens of `cl100k_base`. Default 512.
         chunk_overlap: The most that a chunk repeats of the one before, in tokens. Default: a fifth of `chunk_size`, at
             most 50.
-        separators: Where to cut, coarse first; an empty string cuts between characters and must come last. Default
-            blank line, line end, `. `, space, empty.
+        separators: Where to cut, coarse first; an empty string cuts between grapheme clusters and must come last.
+            Default blank line, line end, the ends of sentences of several scripts (`. `, `。`, `！`, `？`, `؟`, `۔`, `।`),
+            space, Chinese and Japanese commas, empty.
     """
 
     _name: ClassVar[str] = "recursive"
 
     chunk_size: int = 512
     chunk_overlap: int | None = None
-    separators: Sequence[str] = ("\n\n", "\n", ". ", " ", "")
+    separators: Sequence[str] = ("\n\n", "\n", ". ", "。", "！", "？", "؟", "۔", "।", " ", "，", "、", "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,6 +151,8 @@ class Markdown(Component):
         chunk_overlap: The most that a chunk repeats of the one before within a section that is too large, in tokens.
             Default: a fifth of `chunk_size`, at most 50.
         merge_sections: Whether small sections under one heading share a chunk. Default true.
+        language: The language whose rules find sentences, by its English name in small letters, such as `german`.
+            Default `auto`: the language of each document, if it is recognised, else English.
     """
 
     _name: ClassVar[str] = "markdown"
@@ -140,6 +160,7 @@ class Markdown(Component):
     chunk_size: int = 512
     chunk_overlap: int | None = None
     merge_sections: bool = True
+    language: LanguageChoice | Mapping[str, Any] = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,6 +182,8 @@ class Semantic(Component):
         least_size: A chunk of fewer tokens of `cl100k_base` is joined with the next one, if both fit into `most_size`.
             Default 32.
         most_size: A chunk of more tokens is cut. Default 1024.
+        language: The language whose rules find sentences, by its English name in small letters, such as `german`.
+            Default `auto`: the language of each document, if it is recognised, else English.
     """
 
     _name: ClassVar[str] = "semantic"
@@ -169,6 +192,7 @@ class Semantic(Component):
     breakpoint_percentile: float = 95.0
     least_size: int = 32
     most_size: int = 1024
+    language: LanguageChoice | Mapping[str, Any] = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)

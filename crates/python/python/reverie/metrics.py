@@ -227,7 +227,7 @@ class RougeL(Component):
     When to use it: for longer answers, where the order of words matters. It needs no model.
 
     Args:
-        stem: Whether words of more than three letters are cut to their English stem.
+        stem: Whether words of more than three letters are cut to their stem, by the Snowball stemmer of the language.
     """
 
     _name: ClassVar[str] = "rouge_l"

@@ -71,8 +71,8 @@ class Dedupe(Component):
 
     Args:
         similarity: A passage goes too if it shares at least this share of its sequences of five words with a better one
-            (Jaccard similarity, without regard to case): above 0, at most 1. Default: none, so that only equal and
-            contained texts go.
+            (Jaccard similarity, without regard to case; in scripts without spaces, of five pairs of characters): above
+            0, at most 1. Default: none, so that only equal and contained texts go.
     """
 
     _name: ClassVar[str] = "dedupe"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from reverie._settings import Component
+from reverie._settings import Component, Part
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,19 +31,43 @@ class Dense(Component):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LanguageChoice(Part):
+    """`auto`, or a language by its English name.
+    """
+
+
+
+@dataclass(frozen=True, kw_only=True)
 class Bm25(Component):
     """`bm25`: the chunks that share the most telling words with the question.
 
     Use it for names, codes, error messages and rare words, and where no embedding model is to be had; it sees no
-    synonyms. The scores are described at `Bm25Index`. A question that shares no word with any chunk has no hits.
+    synonyms. A question that shares no word with any chunk has no hits.
 
     Args:
         top_k: The most chunks to return. Default 5.
+        language: The language of the texts: `auto` detects it for each document and each question, and a question of a
+            few words is cut by the rules of all languages of the corpus; or a language by its English name, such as
+            `german`. `english` takes texts as LlamaIndex does, without bringing them into one form first. Default
+            `auto`.
+        tokens: What is counted: `auto` (what fits the language), `words`, `bigrams` (pairs of characters in scripts
+            without spaces) or `ngrams` (runs of four characters of each word). Default `auto`.
+        stemmer: Whether endings of words are cut off, where the language has a Snowball stemmer. Default true.
+        stop_words: Whether the words that nearly every text holds are left out, where there is a list of them. Default
+            true.
+        k1: How much a further occurrence of a term adds, from 0 to 1000. Default 1.5.
+        b: How much a long chunk is held against it, from 0 to 1. Default 0.75.
     """
 
     _name: ClassVar[str] = "bm25"
 
     top_k: int = 5
+    language: LanguageChoice | Mapping[str, Any] = "auto"
+    tokens: Literal["auto", "words", "bigrams", "ngrams"] = "auto"
+    stemmer: bool = True
+    stop_words: bool = True
+    k1: float = 1.5
+    b: float = 0.75
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +113,17 @@ class Hybrid(Component):
         top_k: The most chunks to return. Default 5.
         candidates: How many chunks each side puts forward. Default: four times `top_k`, at least 20.
         fusion: How the two lists are joined. Default `rrf`.
+        language: The language of the texts: `auto` detects it for each document and each question, and a question of a
+            few words is cut by the rules of all languages of the corpus; or a language by its English name, such as
+            `german`. `english` takes texts as LlamaIndex does, without bringing them into one form first. Default
+            `auto`.
+        tokens: What is counted: `auto` (what fits the language), `words`, `bigrams` (pairs of characters in scripts
+            without spaces) or `ngrams` (runs of four characters of each word). Default `auto`.
+        stemmer: Whether endings of words are cut off, where the language has a Snowball stemmer. Default true.
+        stop_words: Whether the words that nearly every text holds are left out, where there is a list of them. Default
+            true.
+        k1: How much a further occurrence of a term adds, from 0 to 1000. Default 1.5.
+        b: How much a long chunk is held against it, from 0 to 1. Default 0.75.
     """
 
     _name: ClassVar[str] = "hybrid"
@@ -96,6 +131,12 @@ class Hybrid(Component):
     top_k: int = 5
     candidates: int | None = None
     fusion: Rrf | Weighted | Mapping[str, Any] = Rrf()
+    language: LanguageChoice | Mapping[str, Any] = "auto"
+    tokens: Literal["auto", "words", "bigrams", "ngrams"] = "auto"
+    stemmer: bool = True
+    stop_words: bool = True
+    k1: float = 1.5
+    b: float = 0.75
 
 
 @dataclass(frozen=True, kw_only=True)

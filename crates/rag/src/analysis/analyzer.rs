@@ -171,6 +171,7 @@ struct Words {
     stop_words: Option<Language>,
     kept_marks: Option<&'static [char]>,
     unfolded: bool,
+    folds_yo: bool,
     ngrams: bool,
     known: HashMap<String, Vec<String>>,
 }
@@ -185,6 +186,7 @@ impl Words {
             stop_words: analysis.stop_words.then_some(language),
             kept_marks: rules::kept_marks(language).filter(|_| !unfolded),
             unfolded,
+            folds_yo: !unfolded && language.code() == "rus",
             ngrams,
             known: HashMap::new(),
         }
@@ -211,6 +213,8 @@ impl Words {
             true => without_accents(word, |c| !is_vowel_point(c)),
             false => Cow::Borrowed(word),
         };
+        // The stemmer does not know ё, which is mostly written е.
+        let plain = if self.folds_yo && plain.contains('ё') { plain.replace('ё', "е").into() } else { plain };
         let stem = match &self.stemmer {
             Some(stemmer) => stemmer.stem(&plain).into_owned(),
             None => plain.into_owned(),

@@ -25,18 +25,18 @@ const IN_OTHER_LANGUAGES: &[(Lang, &str)] = &[
 ];
 
 /// Words of English questions that are no words of the other languages with a sentence.
-const ENGLISH_WORDS: [&str; 22] = [
-    "the", "what", "which", "who", "how", "when", "where", "why", "does", "did", "are", "from", "with", "of", "is",
-    "do", "can", "should", "there", "has", "have", "and",
+const ENGLISH_WORDS: [&str; 17] = [
+    "the", "what", "which", "who", "how", "when", "where", "why", "does", "did", "are", "from", "with", "should",
+    "there", "have", "and",
 ];
 
 /// The language of a question or another short text; `None` if it is not clear.
 ///
-/// By trigrams and script, through the crate `whatlang`. A text in Latin letters with
+/// By trigrams and script, through the crate `whatlang`. A text in ASCII letters with
 /// an English question word or article is English, whatever its trigrams are like.
 pub fn language_of_short_text(text: &str) -> Option<Lang> {
     let info = detect(text).filter(|info| info.is_reliable())?;
-    if info.script() == Script::Latin {
+    if info.script() == Script::Latin && text.chars().filter(|c| c.is_alphabetic()).all(|c| c.is_ascii()) {
         let mut words = text.split(|c: char| !c.is_alphanumeric());
         if words.any(|word| ENGLISH_WORDS.iter().any(|english| word.eq_ignore_ascii_case(english))) {
             return Some(Lang::Eng);

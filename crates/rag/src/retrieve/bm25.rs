@@ -144,6 +144,7 @@ mod tests {
         };
         let usual = score(Config::default());
         assert_ne!(score(Config { k1: 0.9, ..Config::default() }), usual);
-        assert_ne!(score(Config { b: 0.4, ..Config::default() }), usual);
+        // All chunks have as many terms, so their length makes no difference.
+        assert_eq!(score(Config { b: 0.4, ..Config::default() }), usual);
     }
 }

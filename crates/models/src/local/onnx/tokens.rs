@@ -263,9 +263,12 @@ mod tests {
         for (n, expected) in [(0, (2, 0)), (5, (7, 0)), (6, (8, 0)), (7, (8, 1)), (8, (8, 2)), (1000, (8, 994))] {
             assert_eq!(counts(tokenizer.encode(oil(n).as_str()).unwrap()), expected, "{n} words");
         }
-        for (query, passage, expected) in [(3, 3, (8, 0)), (3, 4, (8, 1)), (1, 100, (8, 95)), (100, 100, (8, 194))] {
-            let (query, passage) = (oil(query), oil(passage));
-            assert_eq!(counts(tokenizer.encode((query.as_str(), passage.as_str())).unwrap()), expected);
+        for (query, passage, expected) in
+            [(3, 3, (7, 0)), (3, 4, (8, 0)), (3, 5, (8, 1)), (1, 100, (8, 94)), (100, 100, (8, 193))]
+        {
+            let (first, second) = (oil(query), oil(passage));
+            let read = counts(tokenizer.encode((first.as_str(), second.as_str())).unwrap());
+            assert_eq!(read, expected, "{query} and {passage} words");
         }
     }
 
