@@ -177,7 +177,8 @@ async fn a_long_text_is_refused_before_anything_is_embedded() {
         assert_eq!((usage.cut_texts, usage.windowed_texts), (0, 0));
     }
     // Parts of a document are read in windows of their own, so a long document is not refused.
-    model.embed_parts(&texts[2], &[0..3], 2).await.expect("vectors");
+    let part = 0..3;
+    model.embed_parts(&texts[2], &[part], 2).await.expect("vectors");
 }
 
 /// A small model that reads so many tokens at a time, and its folder.

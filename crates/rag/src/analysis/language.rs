@@ -54,9 +54,7 @@ impl Language {
     /// The language of a text, if the text has at least [`FEWEST_LETTERS`] letters and
     /// one language is clearly more probable than all others.
     pub fn of(text: &str) -> Option<Self> {
-        if text.chars().filter(|c| c.is_alphabetic()).nth(FEWEST_LETTERS - 1).is_none() {
-            return None;
-        }
+        text.chars().filter(|c| c.is_alphabetic()).nth(FEWEST_LETTERS - 1)?;
         detect(text).filter(whatlang::Info::is_reliable).map(|info| Self(info.lang()))
     }
 

@@ -225,7 +225,8 @@ impl<'a> SentenceScan<'a> {
         let (mut is_script, mut is_strong) = (is_script_mark(first) || is_space_mark, matches!(first, '!' | '?'));
         let mut last = first;
         while let Some(c) = self.text[end..].chars().next() {
-            if !is_script_mark(c) && !is_latin_mark(c) && !is_invisible(c) && !(is_space_mark && c == '፡') {
+            let goes_on = is_script_mark(c) || is_latin_mark(c) || is_invisible(c) || is_space_mark && c == '፡';
+            if !goes_on {
                 break;
             }
             is_script |= is_script_mark(c);
