@@ -271,7 +271,7 @@ fn searched_words(found: &QuestionResult, question: &str) -> Vec<String> {
 }
 
 /// How many questions share no word with any chunk; none without an index of words.
-fn without_shared_words(indexes: &[Arc<rag::index::OpenIndex>], questions: &Vec<Vec<String>>) -> Option<usize> {
+fn without_shared_words(indexes: &[Arc<rag::index::OpenIndex>], questions: &[Vec<String>]) -> Option<usize> {
     let index = indexes.iter().find_map(|index| index.get::<Bm25Index>())?;
     let shares = |words: &&Vec<String>| words.iter().any(|text| !index.search(text, 1).is_empty());
     Some(questions.iter().filter(|words| !shares(words)).count())

@@ -39,7 +39,7 @@ impl LanguageSample {
     pub(super) fn add(&mut self, text: &str) {
         let place = self.seen;
         self.seen += 1;
-        if place % (1 << self.halvings) != 0 {
+        if !place.is_multiple_of(1 << self.halvings) {
             return;
         }
         if self.kept.len() == LANGUAGE_DOCUMENTS {

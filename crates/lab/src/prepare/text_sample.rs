@@ -62,7 +62,7 @@ impl TextSample {
         let place = self.seen;
         self.seen += 1;
         self.bytes += document.text.len();
-        if place % (1 << self.halvings) != 0 {
+        if !place.is_multiple_of(1 << self.halvings) {
             return;
         }
         if self.documents.len() == DOCUMENTS {

@@ -18,11 +18,11 @@ pub(super) async fn name_steps(
     stages: &[TracedStage],
     losses: &mut [QuestionLoss],
 ) -> Result<(), Error> {
-    let lists = stages.iter().enumerate().filter_map(|(place, stage)| match &cx.plan.tasks[stage.id].work {
+    let mut lists = stages.iter().enumerate().filter_map(|(place, stage)| match &cx.plan.tasks[stage.id].work {
         Work::ApplyStage(work) if work.axis == Axis::Refine => Some((place, work)),
         _ => None,
     });
-    let Some((place, work)) = lists.last() else { return Ok(()) };
+    let Some((place, work)) = lists.next_back() else { return Ok(()) };
     let steps = work.pipeline.refine.single_steps();
     let is_lost_here = |step: Option<LossStep>, component: Option<&str>| {
         step == Some(LossStep::Dropped) && component == Some(stages[place].component.as_str())

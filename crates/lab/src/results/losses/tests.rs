@@ -270,7 +270,9 @@ fn an_answer_is_right_if_its_mean_score_is_at_least_half_of_the_best() {
     let value = Score::Value;
     let missing = |missing: Missing| Score::Missing(missing);
     let down = || missing(Missing::ProviderError("down".to_owned()));
-    let cases: [(&str, Vec<((f64, f64), Score)>, AnswerOutcome); 10] = [
+    /// A metric's range and its score.
+    type RangedScore = ((f64, f64), Score);
+    let cases: [(&str, Vec<RangedScore>, AnswerOutcome); 10] = [
         ("at the threshold", vec![((0.0, 1.0), value(0.5))], AnswerOutcome::Right),
         ("below it", vec![((0.0, 1.0), value(0.49))], WRONG),
         ("the mean of two", vec![((0.0, 1.0), value(0.3)), ((0.0, 1.0), value(0.7))], AnswerOutcome::Right),
