@@ -219,7 +219,8 @@ impl<'a> ChunkReader<'a> {
         let Some(outputs) = self.outputs(&inputs).await? else { return Ok(None) };
         let indexes = open_indexes(&self.prepared.run_context, &outputs, &inputs.indexes).await?;
         let questions = trial.questions.iter().zip(&results.questions);
-        let words = questions.map(|(found, question)| searched_words(found, &question.question)).collect();
+        let words: Vec<Vec<String>> =
+            questions.map(|(found, question)| searched_words(found, &question.question)).collect();
         let found = compute(move || without_shared_words(&indexes, &words)).await?;
         self.without_shared_words.insert(searched, found);
         Ok(found)
