@@ -5,18 +5,11 @@ Written from the Rust source by `make classes`: change that, not this.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from reverie._settings import Component, Part
-
-
-@dataclass(frozen=True, kw_only=True)
-class LanguageChoice(Part):
-    """`auto`, or a language by its English name.
-    """
-
+from reverie._settings import Component
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +37,7 @@ class Sentence(Component):
     chunk_overlap: int | None = None
     paragraph_separator: str = "\n\n\n"
     separator: str = " "
-    language: LanguageChoice | Mapping[str, Any] = "auto"
+    language: str = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +56,7 @@ class SentenceWindow(Component):
     _name: ClassVar[str] = "sentence_window"
 
     window_size: int = 3
-    language: LanguageChoice | Mapping[str, Any] = "auto"
+    language: str = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +83,7 @@ class Hierarchical(Component):
     chunk_sizes: Sequence[int] = (2048, 512, 128)
     chunk_overlap: int | None = None
     merge_threshold: float = 0.5
-    language: LanguageChoice | Mapping[str, Any] = "auto"
+    language: str = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,7 +153,7 @@ class Markdown(Component):
     chunk_size: int = 512
     chunk_overlap: int | None = None
     merge_sections: bool = True
-    language: LanguageChoice | Mapping[str, Any] = "auto"
+    language: str = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,7 +185,7 @@ class Semantic(Component):
     breakpoint_percentile: float = 95.0
     least_size: int = 32
     most_size: int = 1024
-    language: LanguageChoice | Mapping[str, Any] = "auto"
+    language: str = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)

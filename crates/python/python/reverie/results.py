@@ -279,7 +279,8 @@ class Results:
             loss = result.get("loss") or {}
             pieces = loss.get("evidence", [])
             lost = [(number, piece) for number, piece in enumerate(pieces) if piece.get("step")]
-            number, first = min(lost, key=lambda at: at[1]["step"] != loss["step"], default=(None, {}))
+            nothing: tuple[int | None, dict[str, Any]] = (None, {})
+            number, first = min(lost, key=lambda at: at[1]["step"] != loss["step"], default=nothing)
             document = None if number is None else asked["evidence"][number]["document"]
             chunk = first.get("chunk") or {}
             span = chunk.get("span", {})

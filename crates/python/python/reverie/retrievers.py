@@ -31,13 +31,6 @@ class Dense(Component):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LanguageChoice(Part):
-    """`auto`, or a language by its English name.
-    """
-
-
-
-@dataclass(frozen=True, kw_only=True)
 class Bm25(Component):
     """`bm25`: the chunks that share the most telling words with the question.
 
@@ -62,7 +55,7 @@ class Bm25(Component):
     _name: ClassVar[str] = "bm25"
 
     top_k: int = 5
-    language: LanguageChoice | Mapping[str, Any] = "auto"
+    language: str = "auto"
     tokens: Literal["auto", "words", "bigrams", "ngrams"] = "auto"
     stemmer: bool = True
     stop_words: bool = True
@@ -131,7 +124,7 @@ class Hybrid(Component):
     top_k: int = 5
     candidates: int | None = None
     fusion: Rrf | Weighted | Mapping[str, Any] = Rrf()
-    language: LanguageChoice | Mapping[str, Any] = "auto"
+    language: str = "auto"
     tokens: Literal["auto", "words", "bigrams", "ngrams"] = "auto"
     stemmer: bool = True
     stop_words: bool = True

@@ -251,6 +251,10 @@ impl<'a> Writer<'a> {
     /// The type of something with a name: a choice of words, a choice of
     /// classes, or one class. A table is the same everywhere.
     fn named(&mut self, name: &str, schema: &'a Value) -> String {
+        // A list of words that is too long for a type, such as the languages.
+        if schema["type"] == "string" {
+            return "str".to_owned();
+        }
         let Some(choices) = schema["oneOf"].as_array() else {
             self.class(name, None, schema["description"].as_str().unwrap_or_default(), schema);
             return format!("{name} | Mapping[str, Any]");
