@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from reverie._settings import Component, Part
+from reverie._settings import Component
 
 
 @dataclass(frozen=True, kw_only=True)
