@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Debian's manuals in eight languages, one folder a language: what `run.py` searches.
+"""Fetches the corpora that `run.py` searches: Debian's manuals in eight languages, one folder for each language.
 
     benches/languages/corpora.py FOLDER
 
-Downloads packages with `apt-get download` (50 MB; on Debian and Ubuntu, nothing is installed), unpacks them and copies the
-web pages. Parts of the handbook are not translated, most of it in Korean and half of it in Arabic, so these corpora are mixed.
+Downloads packages with `apt-get download` (50 MB; needs Debian or Ubuntu; nothing is installed), unpacks them and
+copies their HTML pages. Parts of the handbook are not translated: most of the Korean one and half of the Arabic one
+are in English, so these corpora are mixed.
 """
 
 import shutil
@@ -13,7 +14,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-# The languages of the FAQ, the reference, the maintainers' guide and the handbook, as their packages write them.
+# For each language, its code in the packages of the FAQ, the reference, the maintainers' guide and the handbook. None
+# where there is no translation.
 LANGUAGES = {
     "de": ("de", "de", "de", "de-DE"),
     "fr": ("fr", "fr", "fr", "fr-FR"),

@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
-"""Recall of `bm25`, `dense` and `hybrid` on manuals in eight languages, beside an independent BM25.
+"""Recall of `bm25`, `dense` and `hybrid` on manuals in eight languages, next to an independent BM25.
 
     benches/languages/corpora.py /tmp/manuals
     benches/languages/run.py /tmp/manuals [--languages de,ja] [--reverie target/release/reverie] [--embedders all-minilm-l6-v2,…] [--write]
 
-For each language one experiment over its questions in `questions/`: chunks of 256 tokens, five passages. `english` is
-what every version before this setting did. The independent BM25 is bm25s over the same chunks, read from the store's
-Parquet: words with PyStemmer and NLTK's stop words where there is a stemmer (for Arabic bm25s has no stop words, so none
-are left out there), pairs of characters for Chinese, Japanese and Korean, written here. It is judged as ours is: a quote is
-found if its five passages together cover at least half of its bytes in the document. Needs `pip install bm25s PyStemmer
-pyarrow`. Prints a table in Markdown; `--write` also puts it into docs/guides/languages.md.
+Each language is one experiment with its questions from `questions/`, chunks of 256 tokens and five passages. The rows
+`english` show what all versions did before the setting `language` existed.
+
+The independent BM25 is bm25s. It searches the same chunks, which are read from the Parquet files of the store. German,
+French, Spanish, Russian and Arabic are cut into words, with PyStemmer and NLTK's stop words (bm25s has none for
+Arabic). Chinese, Japanese and Korean are cut into pairs of characters by `pairs` below. Recall is computed as for ours:
+a quote is found if the five passages together cover at least half of its bytes in the document.
+
+Needs `pip install bm25s PyStemmer pyarrow`. Prints a table in Markdown; `--write` also puts it into
+docs/guides/languages.md.
 """
 
 import argparse
@@ -36,7 +40,8 @@ TOP = 5
 MIN_OVERLAP = 0.5
 STEMMERS = {"de": "german", "fr": "french", "es": "spanish", "ru": "russian", "ar": "arabic"}
 WORD = re.compile(r"\w{2,}")
-SPACELESS = re.compile(r"[\u3005-\u3007\u3031-\u312f\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+|\w{2,}")
+PAIRED = r"[\u3005-\u3007\u3031-\u312f\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]"
+PAIRED_OR_WORD = re.compile(rf"({PAIRED}+)|(?:(?!{PAIRED})\w){{2,}}")
 CHUNKER = {"sentence": {"chunk_size": 256, "chunk_overlap": 32}}
 
 
@@ -70,7 +75,8 @@ def ours(binary, file):
 
 
 def chunks(store):
-    """The chunks of the run: the tables of the store that have texts and places."""
+    """The searchable chunks of the run, sorted by document and number. They are read from all tables of the store that
+    have the columns of chunks."""
     found = {}
     for file in Path(store).glob("artifacts/*/*.parquet"):
         table = parquet.read_table(file)
@@ -82,7 +88,8 @@ def chunks(store):
 
 
 def documents(store):
-    """The texts of the run's documents: the tables of the store that have paths and texts."""
+    """The texts of the run's documents by path. They are read from all tables of the store that have the columns of
+    documents."""
     found = {}
     for file in Path(store).glob("artifacts/*/*.parquet"):
         names = set(parquet.read_schema(file).names)
@@ -94,7 +101,7 @@ def documents(store):
 
 
 class Places:
-    """A text without its white space, and where in UTF-8 each of its characters stands."""
+    """A text without its white space, and the bytes at which each remaining character starts and ends in the text."""
 
     def __init__(self, text):
         kept, self.starts, self.ends, at = [], [], [], 0
@@ -108,14 +115,14 @@ class Places:
         self.text = "".join(kept)
 
     def span(self, quote):
-        """The bytes of the first place of a quote; white space may differ."""
+        """Start and end, in bytes, of the first place with the quote; white space may differ. None if there is none."""
         quote = "".join(quote.split())
         at = self.text.find(quote)
         return (self.starts[at], self.ends[at + len(quote) - 1]) if quote and at >= 0 else None
 
 
 def golden_spans(texts, questions):
-    """For each question the document and the bytes of each quote."""
+    """For each question, a list with (document, first byte, end) of each quote."""
     places, spans = {}, []
     for question in questions:
         spans.append([])
@@ -144,7 +151,7 @@ def covered(rows, span):
 
 
 def independent(language):
-    """How the independent BM25 cuts texts."""
+    """The function with which the independent BM25 cuts a text of this language into terms."""
     english = Stemmer.Stemmer("english")
 
     def words(text):
@@ -154,18 +161,18 @@ def independent(language):
 
     def pairs(text):
         terms = []
-        for run in SPACELESS.findall(unicodedata.normalize("NFKC", text).lower()):
-            if run.isascii():
-                terms.append(english.stemWord(run))
-            else:
+        for found in PAIRED_OR_WORD.finditer(unicodedata.normalize("NFKC", text).lower()):
+            if run := found[1]:
                 terms += [run] if len(run) == 1 else [run[i : i + 2] for i in range(len(run) - 1)]
+            else:
+                terms.append(english.stemWord(found[0]))
         return terms
 
     return words if language in STEMMERS else pairs
 
 
 def stop_words(language):
-    # bm25s carries the lists of NLTK for German, French, Spanish and Russian.
+    # bm25s has NLTK's lists for German, French, Spanish and Russian, but none for Arabic.
     from bm25s import stopwords
 
     name = {"de": "STOPWORDS_GERMAN", "fr": "STOPWORDS_FRENCH", "es": "STOPWORDS_SPANISH", "ru": "STOPWORDS_RUSSIAN"}.get(language)
@@ -194,7 +201,7 @@ def name(settings):
 
 
 def markdown(columns, table):
-    """The table; the independent BM25 is its last row."""
+    """The table in Markdown, with the independent BM25 in the last row."""
     rows = sorted(table.items(), key=lambda row: (row[0] == PEER, row[0]))
     lines = ["| recall@5 | " + " | ".join(columns) + " |", "|---" + "|---" * len(columns) + "|"]
     lines += [f"| {row} | " + " | ".join(f"{value:.3f}" for value in values) + " |" for row, values in rows]
@@ -202,7 +209,7 @@ def markdown(columns, table):
 
 
 def publish(text):
-    """Puts the table into the page."""
+    """Writes the table into docs/guides/languages.md, between its markers."""
     before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN, 1)
     after = rest.split(END, 1)[1]
     PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")

@@ -1,7 +1,7 @@
-"""BEIR's SciFact and FiQA: BM25, all-MiniLM-L6-v2, and the order of ways to join them.
+"""BEIR's SciFact and FiQA: nDCG@10 of BM25, of all-MiniLM-L6-v2, and of three ways to join the two.
 
-A document is one line of a file that holds 2,000 of them, and one chunk: so 57,638 documents are 29 files.
-nDCG@10 counts as trec_eval does for judgements of 0 and 1.
+Each document is one line of a file and one chunk. A file has 2,000 lines, so 57,638 documents are 29 files.
+nDCG@10 is computed as trec_eval does for judgements of 0 and 1.
 """
 
 import csv
@@ -16,9 +16,9 @@ import beir
 from study import MINILM, Row, Study, mean, say
 
 LINES = 2000
-# How many hits of each side are joined.
+# The number of hits of BM25, and of MiniLM, that are joined.
 DEPTH = 100
-# Anserini's regressions for BEIR 1.0.0, flat index, k1 0.9, b 0.4; MTEB for all-MiniLM-L6-v2.
+# BM25: Anserini's regression results for BEIR 1.0.0 (flat index, k1 0.9, b 0.4). Dense: MTEB's all-MiniLM-L6-v2.
 PUBLISHED = {"scifact": {"bm25": 0.6789}, "fiqa": {"bm25": 0.2361, "dense": 0.36867}}
 TITLES = {"scifact": "BEIR SciFact", "fiqa": "BEIR FiQA"}
 BM25_REASON = "Snowball's English stemmer (Porter's second) and exact lengths; Anserini has Porter's first and lengths in one byte"
@@ -27,7 +27,8 @@ FUSION_REASON = f"published for bge-base and 1,000 hits of each side (SciFact 0.
 
 
 def corpus(name, options):
-    """Files of lines, and where each document is: (file, start, end) in bytes."""
+    """The corpus as three dictionaries: the text of each file, the place (file, start, end) of each document in bytes,
+    and the text of each document."""
     files, places, texts = {}, {}, {}
     documents = [(document, text) for document, text in beir.documents(name, options.corpora) if text]
     for first in range(0, len(documents), LINES):
@@ -42,7 +43,8 @@ def corpus(name, options):
 
 
 def questions(name, options, places, texts):
-    """Official test questions with the relevant documents as evidence, and the judgements."""
+    """The official test questions with their relevant documents as evidence, and for each question the ids of all
+    documents that are judged relevant."""
     judged = {}
     for line in (options.data / "beir" / f"{name}.test.qrels").read_text().splitlines():
         question, _, document, gain = line.split()
@@ -70,7 +72,7 @@ def ndcg(ranking, relevant, k=10):
 
 
 def hits(trial, places):
-    """For each question the documents with their scores, best first."""
+    """For each question, the documents that the trial found with their scores, best first."""
     documents = {(file, start): document for document, (file, start, _) in places.items()}
     found = {}
     for question in trial["questions"]:
@@ -80,7 +82,7 @@ def hits(trial, places):
 
 
 def fuse(lists, score):
-    """Documents by the sum of what `score` gives them in each list."""
+    """The documents of all lists, highest sum first. `score` gives each document of a list its share of the sum."""
     sums = {}
     for each in lists:
         for document, value in score(each):

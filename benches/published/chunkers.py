@@ -1,4 +1,5 @@
-# The chunkers of Chroma's study, as functions of a text. `BENCHES` is written above this line.
+# The chunkers of Chroma's study: functions that cut a text. `chunking_study.py` writes a copy of this file into the
+# experiment's folder, and defines `BENCHES` in its first line.
 import functools
 import sys
 
@@ -8,7 +9,7 @@ SEPARATORS = ["\n\n", "\n", ".", "?", "!", " ", ""]
 
 @functools.cache
 def encoding():
-    """cl100k_base with the ranks that Reverie carries: nothing is downloaded."""
+    """The encoding `cl100k_base`, from the ranks that Reverie ships, so nothing is downloaded."""
     import compare
     import tiktoken
     from tiktoken_ext import openai_public
@@ -22,7 +23,7 @@ def characters_1200(text):
 
 
 def windows(text, size, overlap):
-    """Windows of tokens, each a step of size minus overlap after the one before."""
+    """Windows of `size` tokens, as (start, end) in characters. Each shares `overlap` tokens with the one before."""
     tokens = encoding().encode(text, allowed_special="all")
     _, starts = encoding().decode_with_offsets(tokens)
     starts.append(len(text))

@@ -1,9 +1,10 @@
-"""Chroma's study of chunking: five corpora, 472 questions with the places of what answers them.
+"""Chroma's study of chunking: five corpora, and 472 questions with the places of their evidence.
 
-B. Smith, A. Troynikov, "Evaluating Chunking Strategies for Retrieval", 2024. Their chunkers (windows of tokens, and
-the recursive one with their separators, both by cl100k tokens) and ours cut the same texts, and the same embedder finds chunks, of
-which the first five count. What is found is scored by our metrics and by their formula. What their README shows counts only as many chunks
-as hold the evidence (`retrieve=-1`), so the same is computed here for it.
+B. Smith, A. Troynikov, "Evaluating Chunking Strategies for Retrieval", 2024. Their chunkers (windows of tokens, and a
+recursive splitter with their separators; both measure sizes in cl100k tokens) and ours cut the same texts. The same
+embedder searches all chunks, and the first five hits count. They are scored by our metrics and by their formula. For
+the values in their README, only as many hits count as chunks hold the evidence (`retrieve=-1`); those values are
+computed here in the same way.
 """
 
 import csv
@@ -15,12 +16,12 @@ from study import MINILM, Row, Study, component, mean
 
 BENCHES = Path(__file__).resolve().parents[1]
 STUDY = "Chroma, chunking"
-# How many chunks are found, and how many of them count.
+# `top_k` of the retriever, and how many of these hits are scored.
 FOUND, COUNTED = 20, 5
-# Their README, for text-embedding-3-large and windows of 1,200 characters.
+# From their README: text-embedding-3-large, windows of 1,200 characters.
 PUBLISHED = {"recall": 0.8091, "iou": 0.1772}
 CHARACTERS = 1200
-# Their chunkers, each with ours of the same kind and size, and what differs.
+# For each of their chunkers: ours of the same kind and size, its settings, and why the results differ.
 WORDS = "ours cuts between words, theirs anywhere"
 RECURSIVE = "other separators: ours has `. ` for theirs `.`, `?` and `!`"
 PAIRS = [
@@ -53,7 +54,8 @@ def size(ranges):
 
 
 def chroma_scores(found, wanted):
-    """Recall, precision and IoU of ranges of one document, with `found_elsewhere` counted as size only: their formula."""
+    """Recall, precision and IoU by their formula. `found` has the ranges that were found in the document of the
+    evidence, and the total size of what was found in other documents. `wanted` has the ranges of the evidence."""
     here, elsewhere = found
     shared = union((max(a, c), min(b, d)) for a, b in here for c, d in wanted if max(a, c) < min(b, d))
     retrieved = size(here) + elsewhere
@@ -66,7 +68,7 @@ def chroma_scores(found, wanted):
 
 
 class Characters:
-    """From places in UTF-8 to places in characters."""
+    """Converts places in a text from bytes of UTF-8 to characters."""
 
     def __init__(self, text):
         self.places, at = {}, 0
@@ -127,7 +129,8 @@ def chunker_name(trial):
 
 
 def found_spans(trial, by_id, characters):
-    """For each question its row, its document, and the places that were found: pairs of document and characters."""
+    """For each question its row, its document, and the places that were found, best first. A place is a pair of a
+    document and (start, end) in characters."""
     found = []
     for question in trial["questions"]:
         row = by_id[question["question"]]
@@ -137,7 +140,7 @@ def found_spans(trial, by_id, characters):
 
 
 def means(found, counted):
-    """The mean of each score, if `counted` says for a question how many chunks count."""
+    """The mean of each score over all questions. `counted` gives the number of hits that count for a question."""
     scores = []
     for row, document, spans in found:
         spans = spans[: counted(row)]
@@ -152,7 +155,7 @@ def evidence_places(row):
 
 
 def as_published(found, options):
-    """As many chunks as hold the evidence, as in their README."""
+    """The rows that repeat their README: for each question, as many hits count as windows hold its evidence."""
     holding = lambda row: len({part for start, end in evidence_places(row) for part in range(start // CHARACTERS, (end - 1) // CHARACTERS + 1)})  # noqa: E731
     values = means(found, holding)
     here = "BM25" if options.no_models else "all-MiniLM-L6-v2, which reads 256 tokens"

@@ -1,4 +1,4 @@
-"""What the studies share: a folder with an experiment, its run, its results, and rows of the table."""
+"""The code that all studies share: it runs an experiment in its own folder, and makes the rows of the table."""
 
 import json
 import os
@@ -12,8 +12,9 @@ WRITER = '[models.writer]\nchat.local = { model = "qwen2.5-coder-0.5b-instruct" 
 
 @dataclass
 class Row:
-    """A line of the table: a value that was published, or that the authors' own code gives here, and ours. `published` is None where
-    nobody has published one for these models."""
+    """A row of the table, which compares two values. `ours` is what Reverie measured. `published` is the value that the
+    authors published, or that their own chunker or formula gives on this machine; None if there is no such value for
+    these models. `reason` says why the two differ."""
 
     study: str
     what: str
@@ -31,7 +32,7 @@ def write_lines(path, rows):
 
 
 class Study:
-    """An experiment in a folder of its own. What was run before is taken from its store."""
+    """An experiment in a folder of its own. Its store is kept, so a second run repeats no work."""
 
     def __init__(self, options, name):
         self.name, self.options = name, options
@@ -39,14 +40,16 @@ class Study:
         (self.folder / "corpus").mkdir(parents=True, exist_ok=True)
 
     def write_documents(self, documents):
-        """Writes the corpus anew: pairs of name and text."""
+        """Replaces the files of the corpus. `documents` are pairs of file name and text."""
         for path in (self.folder / "corpus").iterdir():
             path.unlink()
         for name, text in documents:
             (self.folder / "corpus" / name).write_text(text, encoding="utf-8", newline="")
 
     def run(self, questions, space, metrics, models):
-        """Runs the experiment; gives its results with every passage."""
+        """Runs the experiment with these golden questions. Returns its `results.json`, which has every passage.
+
+        `space`, `metrics` and `models` are TOML."""
         write_lines(self.folder / "golden.jsonl", questions)
         text = f'name = "published-{self.name}"\nstore = "store"\n\n[corpus]\nsource = "corpus"\n\n[dataset]\npath = "golden.jsonl"\n\n'
         text += "".join(models) + f"\n[space]\n{space}\n\n[evaluate]\nmetrics = {metrics}\n"
@@ -62,14 +65,8 @@ class Study:
         return json.loads((self.folder / "store" / "runs" / board["run"] / "results.json").read_text(encoding="utf-8"))
 
 
-def label(trial):
-    """The chunker, enricher and retriever of a trial, without what all trials share."""
-    labels = trial["trial"]["labels"]
-    return " ".join(labels[axis] for axis in ("chunker", "enrich", "retriever") if labels[axis] != "none")
-
-
 def component(trial, axis):
-    """Name and settings of a trial's component."""
+    """Name and settings of the component that a trial has on an axis."""
     ((name, settings),) = trial["trial"][axis].items()
     return name, settings
 
