@@ -4,7 +4,7 @@
 
 use crate::{
     Error, PipelineConfig,
-    analysis::TextAnalysis,
+    analysis::{Language, TextAnalysis},
     index::{IndexKind, Indexes},
 };
 use models::{Chat, Embedder, ModelKind, Reranker};
@@ -138,9 +138,16 @@ pub trait Component: Send + Sync {
         self.parts().into_iter().flat_map(|part| part.indexes()).collect()
     }
 
-    /// How the texts of its indexes are cut into terms; none if that is not its choice.
+    /// How the texts of its indexes are cut into terms; `None` if this component does not decide it.
     fn text_analysis(&self) -> Option<TextAnalysis> {
         self.parts().into_iter().find_map(|part| part.text_analysis())
+    }
+
+    /// The language whose rules it applies to all texts; none if it detects the language of each text, or has no
+    /// rules of a language.
+    fn named_language(&self) -> Option<Language> {
+        let of_words = self.text_analysis().and_then(|analysis| analysis.named_language());
+        of_words.or_else(|| self.parts().into_iter().find_map(|part| part.named_language()))
     }
 
     /// Whether it needs the trial's embedder.

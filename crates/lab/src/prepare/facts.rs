@@ -1,78 +1,65 @@
-//! The facts that warnings are found from before a run: what the settings, the documents and the questions show.
+//! Collects the facts for warnings before a run, from the settings, the documents and the questions.
 
+use super::even_sample::EvenSample;
 use crate::{
     plan::Trial,
     spec::Experiment,
-    warning::{CorpusFacts, ModelFacts, QuestionFacts, RunFacts, TrialFacts},
+    warning::{CorpusFacts, ModelFacts, NamedLanguage, QuestionFacts, RunFacts, TrialFacts},
 };
-use eval::{Question, language_name};
+use eval::Question;
 use models::{Identity, ModelConfig, ModelKind, ModelLanguages};
 use rag::{
     Component, Document,
+    analysis::Language,
     index::IndexKind,
     load::{Format, LoadError, Rejected},
 };
 use std::collections::BTreeMap;
 
-/// The most documents whose languages are counted. With each doubling of a larger corpus, half as many more are looked
-/// at.
+/// The most documents whose language is detected.
 const LANGUAGE_DOCUMENTS: usize = 500;
-/// The most bytes of a document from which its language is detected: enough to be certain, and a tenth of a millisecond.
+/// The most bytes of a document from which its language is detected. They are enough for a certain result, and take a
+/// tenth of a millisecond.
 const LANGUAGE_BYTES: usize = 2_000;
 
-/// Names of models, or parts of them, that are for English: for models that are not in the catalogue.
+/// Parts of the names of models for English. They are used for models that are not in the catalogue.
 const ENGLISH_MODELS: [&str; 4] = ["all-minilm", "paraphrase-minilm", "all-mpnet", "ms-marco"];
 
-/// The languages of documents at equal distances.
+/// The languages of a sample of documents at equal distances in the corpus; none for a document whose language is not
+/// certain.
 #[derive(Debug, Default)]
-pub(super) struct LanguageSample {
-    /// The language of each document that is kept; none if it is not certain.
-    kept: Vec<Option<&'static str>>,
-    /// Every so many documents one is kept: 1, 2, 4, …, as the power of two.
-    halvings: u32,
-    /// Documents so far.
-    seen: usize,
-}
+pub(super) struct LanguageSample(EvenSample<Option<Language>, LANGUAGE_DOCUMENTS>);
 
 impl LanguageSample {
     /// Looks at the next document of the corpus.
     pub(super) fn add(&mut self, text: &str) {
-        let place = self.seen;
-        self.seen += 1;
-        if !place.is_multiple_of(1 << self.halvings) {
-            return;
-        }
-        if self.kept.len() == LANGUAGE_DOCUMENTS {
-            self.halvings += 1;
-            let mut at = 0..;
-            self.kept.retain(|_| at.next().is_some_and(|at: usize| at.is_multiple_of(2)));
-        }
-        self.kept.push(language_name(beginning(text)));
+        self.0.add(|| Language::detected(beginning(text)));
     }
 
     /// How many documents of the sample are in each language.
     pub(super) fn languages(&self) -> BTreeMap<String, usize> {
         let mut languages = BTreeMap::new();
-        for language in self.kept.iter().flatten() {
-            *languages.entry((*language).to_owned()).or_default() += 1;
+        for language in self.0.kept().iter().flatten() {
+            *languages.entry(language.title()).or_default() += 1;
         }
         languages
     }
 }
 
 impl CorpusFacts {
-    /// Adds a document; its language is for [`LanguageSample`].
+    /// Counts a document. Its language is counted by [`LanguageSample`].
     pub(super) fn add(&mut self, document: &Document) {
         self.documents += 1;
         self.with_headings += usize::from(document.title.is_some() || !document.headings.is_empty());
         let blank = document.pages.iter().filter(|page| page.span.is_empty()).count();
-        // In other formats a page is what stands between two marks, and may be empty.
+        // Only a PDF page without text may be a scan. In other formats, a page is the text between two marks and may be
+        // empty.
         if document.format == Format::Pdf && blank > 0 {
             self.blank_pages.push((document.path.clone(), blank, document.pages.len()));
         }
     }
 
-    /// Adds a file that gave no document.
+    /// Notes a file that gave no document, if the reason is that it has no text.
     pub(super) fn add_rejected(&mut self, rejected: &Rejected) {
         if matches!(rejected.reason, LoadError::Empty(_)) {
             self.without_text.push(rejected.path.clone());
@@ -86,7 +73,7 @@ fn beginning(text: &str) -> &str {
     &text[..text.floor_char_boundary(LANGUAGE_BYTES)]
 }
 
-/// What is known before a run.
+/// The facts that are known before a run.
 pub(super) fn planned(
     experiment: &Experiment,
     trials: &[Trial],
@@ -95,8 +82,8 @@ pub(super) fn planned(
     questions: &[Question],
 ) -> RunFacts {
     let mut languages: BTreeMap<String, usize> = BTreeMap::new();
-    for language in questions.iter().filter_map(|question| language_name(&question.question)) {
-        *languages.entry(language.to_owned()).or_default() += 1;
+    for language in questions.iter().filter_map(|question| Language::detected(&question.question)) {
+        *languages.entry(language.title()).or_default() += 1;
     }
     let reads_passages = |metric: &eval::MetricConfig| metric.needs().judge && metric.needs().passages;
     let judges = if experiment.evaluate.metrics.iter().any(reads_passages) {
@@ -118,7 +105,7 @@ pub(super) fn planned(
     }
 }
 
-/// What a model's identity says of it, and the catalogue if its settings name a model there.
+/// The facts about a model from its identity, and from the catalogue if its settings name a model there.
 fn model(identity: &Identity, config: Option<&ModelConfig>) -> ModelFacts {
     let tokens = |key: &str| identity.parameters.get(key).and_then(serde_json::Value::as_u64);
     let long_texts = |choice: &str| identity.parameters.get("long_texts").is_some_and(|it| it == choice);
@@ -134,8 +121,8 @@ fn model(identity: &Identity, config: Option<&ModelConfig>) -> ModelFacts {
     }
 }
 
-/// Whether a model of this name is for English: it is known to be, or its name has the part `en`, such as
-/// `bge-small-en-v1.5`.
+/// Whether a model with this name is for English: its name contains one of [`ENGLISH_MODELS`] or has the part `en`, as
+/// in `bge-small-en-v1.5`, and does not contain `multilingual`.
 fn is_english(name: &str) -> bool {
     let name = name.to_lowercase();
     let mut parts = name.split(|letter: char| !letter.is_alphanumeric());
@@ -146,7 +133,7 @@ fn is_english(name: &str) -> bool {
 fn of_trial(experiment: &Experiment, trial: &Trial) -> TrialFacts {
     let pipeline = &trial.pipeline;
     let compares_vectors = pipeline.indexes().into_iter().any(IndexKind::compares_vectors);
-    // An enricher that makes vectors reads a whole document in windows of its own.
+    // An enricher that makes vectors embeds whole documents, in windows of its own, so the embedder cuts no chunk.
     let embeds_chunks = compares_vectors && !pipeline.enrich.makes_vectors();
     let is_reranker =
         |name: &&str| experiment.models.get(*name).is_some_and(|config| config.kind() == ModelKind::Rerank);
@@ -158,9 +145,21 @@ fn of_trial(experiment: &Experiment, trial: &Trial) -> TrialFacts {
         chunk_size: pipeline.chunker.chunk_size(),
         embedder: pipeline.embedder.as_deref().filter(|_| embeds_chunks).map(str::to_owned),
         rerankers: pipeline.reranker.models().into_iter().filter(is_reranker).map(str::to_owned).collect(),
+        named_languages: [
+            named_language("chunker", &pipeline.chunker),
+            named_language("retriever", &pipeline.retriever),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
         passages: pipeline.retriever.limit().into_iter().chain(pipeline.reranker.limit()).min(),
         found: None,
     }
+}
+
+/// The language whose rules a stage applies to all texts.
+fn named_language(stage: &'static str, component: &impl Component) -> Option<NamedLanguage> {
+    Some(NamedLanguage { stage, language: component.named_language()? })
 }
 
 #[cfg(test)]
@@ -217,18 +216,6 @@ mod tests {
         facts.add_rejected(&rejected("scan.pdf", LoadError::Empty("no text".to_owned())));
         facts.add_rejected(&rejected("locked.pdf", LoadError::Encrypted));
         assert_eq!(facts.without_text, ["scan.pdf"]);
-    }
-
-    #[test]
-    fn a_sample_of_documents_is_spread_over_the_corpus_however_they_lie_in_files() {
-        let kept = |documents: usize| {
-            let mut sample = LanguageSample::default();
-            (0..documents).for_each(|_| sample.add("42"));
-            (sample.kept.len(), 1 << sample.halvings)
-        };
-        assert_eq!([0, 1, 500].map(kept), [(0, 1), (1, 1), (500, 1)]);
-        assert_eq!([501, 1_000, 1_001].map(kept), [(251, 2), (500, 2), (251, 4)]);
-        assert_eq!(kept(57_638), (451, 128), "documents 0, 128, 256, …");
     }
 
     #[test]

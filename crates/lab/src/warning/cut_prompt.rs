@@ -10,18 +10,17 @@ pub(super) const KIND: WarningKind = WarningKind {
     action: "raise `context_tokens` as far as the model reads, retrieve fewer or smaller passages, or use a generator that \
              reads in several calls (`refine`, `tree_summarize`)",
     found: WarningTime::After,
+    needs_chunks: false,
     find,
 };
 
 fn find(facts: &RunFacts) -> Vec<Finding> {
-    let cut = facts.findings().filter(|(_, found)| found.prompts.cut > 0);
-    let of_trial = |(trial, found): (&super::TrialFacts, &super::TrialFindings)| {
-        let prompts = found.prompts;
+    facts.find_in_trials(|trial, found| {
+        let prompts = Some(found.prompts).filter(|prompts| prompts.cut > 0)?;
         let (passages, n) = (counted(prompts.passages, "passage"), count(prompts.cut));
         let text = format!("{passages} did not fit into the prompts of {n} of {}", counted(prompts.answers, "answer"));
-        Finding::of_trial(trial, text, prompts.cut, Some(prompts.answers))
-    };
-    cut.map(of_trial).collect()
+        Some(Finding::of_trial(trial, text, prompts.cut, Some(prompts.answers)))
+    })
 }
 
 #[cfg(test)]

@@ -9,10 +9,11 @@ pub(super) const KIND: WarningKind = WarningKind {
               Nothing in them can be found.",
     action: "read scanned pages with OCR first, and put the result into the corpus",
     found: WarningTime::Before,
+    needs_chunks: false,
     find,
 };
 
-/// The most files that are named.
+/// The most files that the sentence names.
 const NAMED: usize = 3;
 
 fn find(facts: &RunFacts) -> Vec<Finding> {

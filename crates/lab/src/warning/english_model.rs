@@ -9,6 +9,7 @@ pub(super) const KIND: WarningKind = WarningKind {
               scores then say little, and the trial loses to any search by words.",
     action: "use a multilingual model, or search by words",
     found: WarningTime::Before,
+    needs_chunks: false,
     find,
 };
 
@@ -25,7 +26,7 @@ fn find(facts: &RunFacts) -> Vec<Finding> {
         return Vec::new();
     }
     let documents: usize = facts.corpus.languages.values().sum();
-    // Of the languages that the sentence names, and no others.
+    // Only documents in the languages that the sentence names count.
     let foreign: usize = others.iter().filter_map(|name| facts.corpus.languages.get(*name)).sum();
     let share = match foreign {
         0 => String::new(),
@@ -33,7 +34,10 @@ fn find(facts: &RunFacts) -> Vec<Finding> {
     };
     let of_trial = |(trial, name): (&super::TrialFacts, &String)| {
         let text = format!("`{name}` reads English, and there are texts in {}{share}", listed(&others));
-        Finding::of_trial(trial, text, foreign, Some(documents))
+        match foreign {
+            0 => Finding::planned(trial, text),
+            n => Finding::of_trial(trial, text, n, Some(documents)),
+        }
     };
     let readers = facts.trials.iter().flat_map(|trial| {
         trial

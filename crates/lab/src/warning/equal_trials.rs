@@ -12,6 +12,7 @@ pub(super) const KIND: WarningKind = WarningKind {
               with the same scores and other passages stay tied.",
     action: "remove what does nothing from the space, or ask questions on which these trials differ",
     found: WarningTime::After,
+    needs_chunks: false,
     find,
 };
 

@@ -1,26 +1,27 @@
-//! `evidence-in-no-chunk`: evidence of which no chunk of a trial holds enough (the metrics' `min_overlap`).
+//! `evidence-in-no-chunk`: evidence of which no single chunk of a trial holds enough (`min_overlap` of the metrics).
 
 use super::{Finding, RunFacts, WarningKind, WarningTime};
 use crate::number::{count, counted};
 
 pub(super) const KIND: WarningKind = WarningKind {
     title: "evidence that no chunk holds",
-    meaning: "No single searchable chunk holds enough of the evidence (the metrics' `min_overlap`, a half unless set) of these questions, because the chunks are small or are \
-              cut there. The evidence is found only if several chunks are retrieved, or if a step adds what stands around \
-              a chunk. A trial with larger chunks has an easier task.",
+    meaning: "No single searchable chunk holds enough of the evidence (the metrics' `min_overlap`, a half unless set) \
+              of these questions, because the chunks are small or are cut there. The evidence is found only if several \
+              chunks are retrieved, or if a step adds what stands around a chunk. A trial with larger chunks has an \
+              easier task.",
     action: "use larger chunks or an overlap, or a step that adds neighbours or parents (`refine`)",
     found: WarningTime::After,
+    needs_chunks: true,
     find,
 };
 
 fn find(facts: &RunFacts) -> Vec<Finding> {
-    let of_trials = facts.findings().filter_map(|(trial, found)| {
+    facts.find_in_trials(|trial, found| {
         let evidence = found.evidence.filter(|evidence| evidence.in_no_chunk > 0)?;
         let (n, all) = (count(evidence.in_no_chunk), counted(evidence.questions, "question"));
         let text = format!("no single chunk holds enough of the evidence of {n} of {all}");
         Some(Finding::of_trial(trial, text, evidence.in_no_chunk, Some(evidence.questions)))
-    });
-    of_trials.collect()
+    })
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
-//! What warnings are found from: facts about the documents, the questions, the models and the trials.
+//! The facts that warnings are found from: about the documents, the questions, the models and the trials.
 //!
-//! A fact that is not known, because nothing has run yet or because it was not looked for, is `None` or empty. No
-//! warning follows from a missing fact.
+//! A fact is `None` or empty if it is not known: because nothing has run yet, or because it was not looked for. A
+//! missing fact gives no warning.
 
+use super::Finding;
+use rag::analysis::Language;
 use std::collections::BTreeMap;
 
 /// The facts about a run, before or after it.
@@ -10,13 +12,13 @@ use std::collections::BTreeMap;
 pub(crate) struct RunFacts {
     pub(crate) corpus: CorpusFacts,
     pub(crate) questions: QuestionFacts,
-    /// The models that trials and metrics ask, by their names in the experiment.
+    /// The models that trials and metrics use, by their names in the experiment.
     pub(crate) models: BTreeMap<String, ModelFacts>,
     /// The judges that read passages, by their names in the experiment.
     pub(crate) judges: Vec<String>,
     /// The trials, in the order of the grid or of the leaderboard.
     pub(crate) trials: Vec<TrialFacts>,
-    /// Trials that are equal on every question, the trials of each entry in the order of the leaderboard.
+    /// Groups of trials that are equal on every question. The trials of a group are in the order of the leaderboard.
     pub(crate) equal: Vec<EqualTrials>,
     /// The metrics of the objective.
     pub(crate) objective: Vec<String>,
@@ -25,26 +27,29 @@ pub(crate) struct RunFacts {
 /// The documents.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct CorpusFacts {
-    /// Documents that were read.
+    /// The number of documents that were read.
     pub(crate) documents: usize,
-    /// Files that were not read because of their type: how many, by the ending of their names (`.csv`, or nothing).
+    /// The number of files that were not read because of their type, by the ending of their names: `.csv`, or empty for
+    /// a name without an ending.
     pub(crate) unread_types: BTreeMap<String, u64>,
     /// Files that were read and hold no text, by path.
     pub(crate) without_text: Vec<String>,
-    /// PDF documents with pages without text: the path, the pages without text, and all pages.
+    /// PDF documents with pages without text: the path, the number of pages without text, and the number of all pages.
     pub(crate) blank_pages: Vec<(String, usize, usize)>,
-    /// Documents that have a title or headings.
+    /// The number of documents that have a title or headings.
     pub(crate) with_headings: usize,
-    /// Documents whose language was recognized, by the language's English name: of a sample, if there are many.
+    /// The number of documents in each language, by its English name, without documents whose language was not
+    /// recognized. If there are many documents, a sample of them is counted.
     pub(crate) languages: BTreeMap<String, usize>,
 }
 
 /// The questions.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct QuestionFacts {
-    /// How many there are.
+    /// The number of questions.
     pub(crate) questions: usize,
-    /// Questions whose language was recognized, by the language's English name.
+    /// The number of questions in each language, by its English name, without questions whose language was not
+    /// recognized.
     pub(crate) languages: BTreeMap<String, usize>,
 }
 
@@ -53,7 +58,7 @@ pub(crate) struct QuestionFacts {
 pub(crate) struct ModelFacts {
     /// The most tokens that it reads of a text, or of a prompt with its answer; none if unknown.
     pub(crate) window: Option<usize>,
-    /// Whether longer texts are read whole, in windows.
+    /// Whether longer texts are read to their end, in windows.
     pub(crate) reads_windows: bool,
     /// Whether longer texts are an error.
     pub(crate) refuses: bool,
@@ -78,31 +83,42 @@ pub(crate) struct TrialFacts {
     pub(crate) embedder: Option<String>,
     /// The rerank models that read its chunks.
     pub(crate) rerankers: Vec<String>,
-    /// The most passages that a prompt holds.
+    /// The stages whose settings name a language for all texts.
+    pub(crate) named_languages: Vec<NamedLanguage>,
+    /// The most passages of a prompt: the lower one of the limits of retriever and reranker.
     pub(crate) passages: Option<usize>,
-    /// What a run found; none before it.
+    /// What the run found of it; none before the run.
     pub(crate) found: Option<TrialFindings>,
+}
+
+/// A language that the settings of a stage name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NamedLanguage {
+    /// The stage: `retriever`.
+    pub(crate) stage: &'static str,
+    pub(crate) language: Language,
 }
 
 /// What a run found of a trial.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct TrialFindings {
-    /// Questions that were searched; 0 if the trial retrieves nothing by design.
+    /// The number of questions that were searched; 0 if the trial retrieves nothing by design, or if it is not known.
     pub(crate) searched: usize,
-    /// Those for which nothing was retrieved.
+    /// The number of questions for which nothing was retrieved.
     pub(crate) empty: usize,
-    /// Those that share no word with any chunk, as the trial's word index sees words.
+    /// The number of questions that share no word with any chunk, by the terms of the trial's word index; none if it
+    /// was not looked for.
     pub(crate) without_shared_words: Option<usize>,
     /// Texts that a model did not read to their end.
     pub(crate) cut_texts: Vec<CutTextsFacts>,
-    /// Chunks that are searched.
+    /// The number of chunks that are searched; none if the chunks were not read.
     pub(crate) chunks: Option<usize>,
     pub(crate) evidence: Option<EvidenceFacts>,
     pub(crate) filter: FilterFacts,
     pub(crate) prompts: PromptFacts,
-    /// Verdicts that a judge did not give, because the prompt was longer than it reads.
+    /// The number of verdicts that a judge did not give, because the prompt was longer than it reads.
     pub(crate) beyond_judge: usize,
-    /// Verdicts that judges were asked for.
+    /// The number of verdicts that judges were asked for.
     pub(crate) judged: usize,
 }
 
@@ -111,11 +127,11 @@ pub(crate) struct TrialFindings {
 pub(crate) struct CutTextsFacts {
     /// The model, as its provider calls it.
     pub(crate) model: String,
-    /// Whether the texts are chunks, or texts that were read for questions.
+    /// Whether the texts are chunks. If not, they were read to answer the questions, such as the pairs of a reranker.
     pub(crate) of_chunks: bool,
-    /// How many.
+    /// The number of texts that were cut.
     pub(crate) texts: usize,
-    /// All texts of the model; none if they were not counted.
+    /// The number of all texts of the model; none if they were not counted.
     pub(crate) all: Option<usize>,
     /// The most tokens that it reads of a text; none if that is not known.
     pub(crate) max_tokens: Option<usize>,
@@ -123,21 +139,22 @@ pub(crate) struct CutTextsFacts {
     pub(crate) lost: Option<f64>,
 }
 
-/// Golden evidence next to the chunks of a trial.
+/// How the golden evidence fits into the chunks of a trial.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct EvidenceFacts {
-    /// Questions with evidence.
+    /// The number of questions with evidence.
     pub(crate) questions: usize,
-    /// Those with evidence of which no single chunk holds enough.
+    /// The number of questions with evidence of which no single chunk holds enough.
     pub(crate) in_no_chunk: usize,
 }
 
 /// Questions whose search was restricted by a filter.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct FilterFacts {
-    /// How many.
+    /// The number of questions with a filter.
     pub(crate) questions: usize,
-    /// Those for which fewer passages were found than the retriever should find.
+    /// The number of these questions for which the filter left too few chunks, and fewer passages were found than the
+    /// retriever should find.
     pub(crate) short: usize,
     /// How many passages the retriever should find.
     pub(crate) wanted: usize,
@@ -146,22 +163,22 @@ pub(crate) struct FilterFacts {
 /// The prompts of answers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PromptFacts {
-    /// Answers.
+    /// The number of answers.
     pub(crate) answers: usize,
-    /// Answers whose prompt left out passages, because the budget of tokens was used up.
+    /// The number of answers whose prompt left out passages, because the budget of tokens was used up.
     pub(crate) cut: usize,
-    /// Passages that were left out, over all answers.
+    /// The number of passages that were left out, over all answers.
     pub(crate) passages: usize,
 }
 
-/// Trials that are equal on every question.
+/// A group of trials that are equal on every question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EqualTrials {
     /// Their ids.
     pub(crate) trials: Vec<String>,
     /// Whether passages and answers are equal, and not only the scores.
     pub(crate) same_output: bool,
-    /// Whether there are answers.
+    /// Whether the run has answers.
     pub(crate) answers: bool,
 }
 
@@ -171,8 +188,8 @@ impl RunFacts {
         self.models.get(name).cloned().unwrap_or_default()
     }
 
-    /// The trials with what was found of each.
-    pub(super) fn findings(&self) -> impl Iterator<Item = (&TrialFacts, &TrialFindings)> {
-        self.trials.iter().filter_map(|trial| Some((trial, trial.found.as_ref()?)))
+    /// Calls `find` for each trial that was run, and returns its findings.
+    pub(super) fn find_in_trials(&self, find: impl Fn(&TrialFacts, &TrialFindings) -> Option<Finding>) -> Vec<Finding> {
+        self.trials.iter().filter_map(|trial| find(trial, trial.found.as_ref()?)).collect()
     }
 }

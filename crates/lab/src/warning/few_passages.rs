@@ -11,19 +11,18 @@ pub(super) const KIND: WarningKind = WarningKind {
               of passages.",
     action: "loosen the filter, or check that the documents have the field",
     found: WarningTime::After,
+    needs_chunks: false,
     find,
 };
 
 fn find(facts: &RunFacts) -> Vec<Finding> {
-    let short = facts.findings().filter(|(_, found)| found.filter.short > 0);
-    let of_trial = |(trial, found): (&super::TrialFacts, &super::TrialFindings)| {
-        let filter = found.filter;
+    facts.find_in_trials(|trial, found| {
+        let filter = Some(found.filter).filter(|filter| filter.short > 0)?;
         let (n, all) = (count(filter.short), counted(filter.questions, "question"));
         let text =
             format!("the filter left fewer than {} passages for {n} of {all} with a filter", count(filter.wanted));
-        Finding::of_trial(trial, text, filter.short, Some(filter.questions))
-    };
-    short.map(of_trial).collect()
+        Some(Finding::of_trial(trial, text, filter.short, Some(filter.questions)))
+    })
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! `judge-window`: a judge that is shown more than it reads.
+//! `judge-window`: prompts that are longer than the judge reads.
 //!
-//! Before a run, as many full chunks as a prompt holds are compared with what the judge reads. After a run, the verdicts
-//! are counted that a judge did not give because its prompt was too long.
+//! Before a run, the judge's limit is compared with a prompt of as many full chunks as the trial allows. After a run,
+//! the missing verdicts are counted: those that a judge did not give because its prompt was too long.
 
 use super::{Finding, RunFacts, TrialFacts, WarningKind, WarningTime};
 use crate::number::{count, counted};
@@ -13,6 +13,7 @@ pub(super) const KIND: WarningKind = WarningKind {
               run, the full chunks of a prompt are counted; steps that shorten or lengthen passages are not.",
     action: "use a judge that reads more, smaller chunks, or a smaller `top_k`",
     found: WarningTime::BeforeAndAfter,
+    needs_chunks: false,
     find,
 };
 
@@ -41,7 +42,7 @@ fn planned(facts: &RunFacts, trial: &TrialFacts) -> Vec<Finding> {
             count(size),
             count(tokens)
         );
-        Some(Finding { trials: vec![trial.trial.clone()], text, count: None, total: None })
+        Some(Finding::planned(trial, text))
     };
     facts.judges.iter().filter_map(beyond).collect()
 }

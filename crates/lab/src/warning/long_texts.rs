@@ -1,8 +1,8 @@
 //! `long-texts`: chunks that are longer than the embedder or the reranker reads.
 //!
 //! Before a run, the size of a full chunk is compared with what the model reads. Chunkers count tokens of
-//! `cl100k_base`; one of them is counted as one token of the model, which is near the truth for English, and too low for
-//! other languages and for code. After a run, the texts that were cut are those that the models' ledgers counted.
+//! `cl100k_base`. Each of them is taken as one token of the model, which is about right for English, and too few for
+//! other languages and for code. After a run, the warning counts the texts that were cut, from the models' ledgers.
 
 use super::{CutTextsFacts, Finding, RunFacts, TrialFacts, WarningKind, WarningTime};
 use crate::number::{count, counted, percent};
@@ -18,6 +18,7 @@ pub(super) const KIND: WarningKind = WarningKind {
     action: "use a smaller `chunk_size`, a model that reads more, or embed long texts in windows (`long_texts` of the \
              model)",
     found: WarningTime::BeforeAndAfter,
+    needs_chunks: false,
     find,
 };
 
@@ -29,7 +30,7 @@ fn find(facts: &RunFacts) -> Vec<Finding> {
     facts.trials.iter().flat_map(of_trial).collect()
 }
 
-/// What the settings say of the models that read the trial's chunks.
+/// The findings before a run: the trial's models whose limit is below the size of a full chunk.
 fn planned(facts: &RunFacts, trial: &TrialFacts) -> Vec<Finding> {
     let Some(size) = trial.chunk_size else { return Vec::new() };
     let readers = trial.embedder.iter().chain(&trial.rerankers);
@@ -46,14 +47,14 @@ fn planned(facts: &RunFacts, trial: &TrialFacts) -> Vec<Finding> {
             count(size),
             count(window)
         );
-        Some(Finding { trials: vec![trial.trial.clone()], text, count: None, total: None })
+        Some(Finding::planned(trial, text))
     };
     readers.filter_map(beyond).collect()
 }
 
-/// What was counted while the model read.
+/// The finding after a run: what was counted while the model read.
 fn measured(trial: &TrialFacts, cut: &CutTextsFacts, chunks: Option<usize>) -> Finding {
-    // What the model counted itself, and otherwise the chunks that are searched.
+    // The number of texts that the model's ledger counted, or else the number of chunks that are searched.
     let all = cut.all.or_else(|| chunks.filter(|all| cut.of_chunks && *all >= cut.texts));
     let noun = if cut.of_chunks { "chunk" } else { "text" };
     let which = match all {

@@ -11,6 +11,7 @@ pub(super) const KIND: WarningKind = WarningKind {
               others.",
     action: "use `language = \"auto\"` and a multilingual embedder, or compare the languages in experiments of their own",
     found: WarningTime::Before,
+    needs_chunks: false,
     find,
 };
 

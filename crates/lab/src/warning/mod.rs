@@ -1,8 +1,8 @@
-//! Warnings: what puts a trial at a disadvantage, or makes a run say less than it seems to.
+//! Warnings: what puts a trial at a disadvantage, or makes the results of a run less conclusive than they look.
 //!
-//! Each kind is a file with its [`WarningKind`] and one line in the list below. A kind looks at [`RunFacts`], which are
-//! collected before a run (what the settings and the documents show) and after it (what was found). So `plan`, the
-//! leaderboard, the report, Python and trackers show the same sentences.
+//! Each kind is a file with its [`WarningKind`], and one line in the list below. A kind looks at [`RunFacts`]: facts
+//! from the settings and the documents before a run, and from its results after it. `plan`, the leaderboard, the
+//! report, Python and trackers show the same sentences.
 
 mod facts;
 #[cfg(test)]
@@ -10,14 +10,14 @@ mod fixture;
 mod language;
 
 pub(crate) use facts::{
-    CorpusFacts, CutTextsFacts, EqualTrials, EvidenceFacts, FilterFacts, ModelFacts, PromptFacts, QuestionFacts,
-    RunFacts, TrialFacts, TrialFindings,
+    CorpusFacts, CutTextsFacts, EqualTrials, EvidenceFacts, FilterFacts, ModelFacts, NamedLanguage, PromptFacts,
+    QuestionFacts, RunFacts, TrialFacts, TrialFindings,
 };
 
 use crate::number::listed;
 use serde::{Deserialize, Serialize};
 
-/// The most trials that a sentence names; of more, it gives the number.
+/// The most trials that a sentence names. If there are more, it names one less and gives the number of the others.
 const NAMED: usize = 6;
 
 /// Declares the kinds of warnings: a module for each, and the enum of their codes.
@@ -25,7 +25,7 @@ macro_rules! kinds {
     ($( #[$about:meta] $Variant:ident => $module:ident ),+ $(,)?) => {
         $( mod $module; )+
 
-        /// The code of a warning: `retrieves-nothing`.
+        /// The code of a warning, such as `retrieves-nothing`.
         #[derive(
             Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
         )]
@@ -38,7 +38,7 @@ macro_rules! kinds {
             /// All codes, the gravest first.
             pub const ALL: &'static [Self] = &[$( Self::$Variant ),+];
 
-            /// What a warning of this code means.
+            /// The kind of warning with this code.
             pub fn kind(self) -> &'static WarningKind {
                 match self { $( Self::$Variant => &$module::KIND, )+ }
             }
@@ -46,7 +46,7 @@ macro_rules! kinds {
     };
 }
 
-// The kinds, the gravest first. A new one is a file here, with its `KIND`, and one line.
+// The kinds, the gravest first. A new kind needs one line here, and a file in this folder with its `KIND`.
 kinds! {
     /// Questions that retrieve nothing.
     RetrievesNothing => retrieves_nothing,
@@ -54,7 +54,7 @@ kinds! {
     NoSharedWords => no_shared_words,
     /// Chunks longer than the embedder or the reranker reads.
     LongTexts => long_texts,
-    /// A choice that changed no passage and no answer.
+    /// Two values of an axis that gave the same passages and answers.
     SettingWithoutEffect => setting_without_effect,
     /// Trials that are equal on every question.
     EqualTrials => equal_trials,
@@ -68,7 +68,9 @@ kinds! {
     QuestionLanguage => question_language,
     /// Documents in several languages.
     MixedLanguages => mixed_languages,
-    /// An embedder or a reranker for English on other languages.
+    /// A setting for one language on documents in others.
+    OtherLanguage => other_language,
+    /// An embedder or a reranker for English, on texts in other languages.
     EnglishModel => english_model,
     /// Evidence of which no single chunk holds enough.
     EvidenceInNoChunk => evidence_in_no_chunk,
@@ -76,11 +78,11 @@ kinds! {
     FewPassages => few_passages,
     /// Passages that did not fit into the prompt.
     CutPrompt => cut_prompt,
-    /// A judge that is shown more than it reads.
+    /// Prompts that are longer than the judge reads.
     JudgeWindow => judge_window,
 }
 
-/// A kind of warning: what people read about it, and how it is found.
+/// A kind of warning: its texts, and the function that finds it.
 #[derive(Debug, Serialize)]
 pub struct WarningKind {
     /// The kind in a few words.
@@ -91,6 +93,9 @@ pub struct WarningKind {
     pub action: &'static str,
     /// When it can be found.
     pub found: WarningTime,
+    /// Whether it is found with the chunks or indexes of a run, which on a cluster are on other machines.
+    #[serde(skip)]
+    needs_chunks: bool,
     #[serde(skip)]
     find: fn(&RunFacts) -> Vec<Finding>,
 }
@@ -119,12 +124,12 @@ impl WarningTime {
 }
 
 impl WarningCode {
-    /// The code as it is written in files: `retrieves-nothing`.
+    /// The code as it is written in files, such as `retrieves-nothing`.
     pub fn name(self) -> String {
         serde_json::to_value(self).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
     }
 
-    /// The code with this name.
+    /// The code with this name; none if there is no such code.
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|code| code.name() == name)
     }
@@ -139,10 +144,10 @@ pub struct Warning {
     pub trials: Vec<String>,
     /// The sentence, with the trials that it holds for, and without a full stop.
     pub text: String,
-    /// How many questions, chunks, files or trials are concerned; none if that is not counted.
+    /// The number of questions, chunks, files or other things that it is about; none if they were not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<usize>,
-    /// Of how many; none if that is not known.
+    /// The number of all such things; none if it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<usize>,
     /// What to do.
@@ -150,7 +155,7 @@ pub struct Warning {
 }
 
 impl Warning {
-    /// Whether it concerns a trial: it names the trial, or is about the whole run.
+    /// Whether it concerns a trial: it names the trial, or it is about the whole run.
     pub fn concerns(&self, trial: &str) -> bool {
         self.trials.is_empty() || self.trials.iter().any(|named| named == trial)
     }
@@ -177,21 +182,25 @@ impl Finding {
     fn of_trial(trial: &TrialFacts, text: String, count: usize, total: Option<usize>) -> Self {
         Self { trials: vec![trial.trial.clone()], text, count: Some(count), total }
     }
+
+    /// A finding about a trial that has not run. It has no numbers.
+    fn planned(trial: &TrialFacts, text: String) -> Self {
+        Self { trials: vec![trial.trial.clone()], text, count: None, total: None }
+    }
 }
 
-/// All warnings that these facts give, the gravest first, without those whose code is ignored. Trials for which the same
-/// statement holds share a warning, except equal trials: each group of them is a warning of its own.
+/// All warnings that follow from these facts, the gravest first, without the ignored codes. Trials with the same
+/// statement share one warning. Each group of equal trials is a warning of its own.
 pub(crate) fn find(facts: &RunFacts, ignored: &[WarningCode]) -> Vec<Warning> {
     let codes = WarningCode::ALL.iter().copied().filter(|code| !ignored.contains(code));
     codes.flat_map(|code| of_code(code, facts)).collect()
 }
 
-/// The codes that are looked for in a finished run: those that are not ignored, and without those that need the chunks
-/// if these are elsewhere, as on a cluster.
+/// The codes that a finished run was checked for: all but the ignored ones. If chunks are not read, as on a cluster,
+/// codes that need the chunks are left out too.
 pub(crate) fn looked_for(ignored: &[WarningCode], reads_chunks: bool) -> Vec<WarningCode> {
-    let needs_chunks = |code: WarningCode| matches!(code, WarningCode::EvidenceInNoChunk | WarningCode::NoSharedWords);
     let codes = WarningCode::ALL.iter().copied();
-    codes.filter(|code| !ignored.contains(code) && (reads_chunks || !needs_chunks(*code))).collect()
+    codes.filter(|code| !ignored.contains(code) && (reads_chunks || !code.kind().needs_chunks)).collect()
 }
 
 /// The warnings of one code.
@@ -199,10 +208,10 @@ fn of_code(code: WarningCode, facts: &RunFacts) -> Vec<Warning> {
     let mut merged: Vec<Finding> = Vec::new();
     for finding in (code.kind().find)(facts) {
         let same = |other: &&mut Finding| {
-            // Two groups of equal trials are not equal to each other.
-            code != WarningCode::EqualTrials
-                && (&other.text, other.count, other.total) == (&finding.text, finding.count, finding.total)
+            // Findings about groups of trials, such as equal ones, are not merged.
+            finding.trials.len() == 1
                 && !other.trials.is_empty()
+                && (&other.text, other.count, other.total) == (&finding.text, finding.count, finding.total)
         };
         match merged.iter_mut().find(same) {
             Some(other) => other.trials.extend(finding.trials),
@@ -223,7 +232,7 @@ fn of_code(code: WarningCode, facts: &RunFacts) -> Vec<Warning> {
     merged.into_iter().map(warning).collect()
 }
 
-/// The trials of a statement, as its sentence names them; none for a statement about the run.
+/// The names of a statement's trials for its sentence; none for a statement about the run.
 fn named_trials(trials: &[String], all: usize) -> Option<String> {
     match trials.len() {
         0 => None,

@@ -1,4 +1,4 @@
-//! `no-shared-words`: questions that a search by words cannot help, in a trial that searches by words and by vectors.
+//! `no-shared-words`: questions that share no word with any chunk, in a trial that searches by words and by vectors.
 
 use super::{Finding, RunFacts, WarningKind, WarningTime};
 use crate::number::{count, counted};
@@ -10,18 +10,18 @@ pub(super) const KIND: WarningKind = WarningKind {
               joining the two. Trials that search by words alone are told by `retrieves-nothing`.",
     action: "change how words are cut (`language` and `tokens` of the retriever), or search by vectors alone",
     found: WarningTime::After,
+    needs_chunks: true,
     find,
 };
 
 fn find(facts: &RunFacts) -> Vec<Finding> {
-    let joined = facts.findings().filter(|(trial, _)| trial.searches_words && trial.retriever != "bm25");
-    let of_trials = joined.filter_map(|(trial, found)| {
-        let without = found.without_shared_words.filter(|without| *without > 0)?;
+    facts.find_in_trials(|trial, found| {
+        let is_joined = trial.searches_words && trial.retriever != "bm25";
+        let without = found.without_shared_words.filter(|without| is_joined && *without > 0)?;
         let (n, all) = (count(without), counted(found.searched, "question"));
         let text = format!("{n} of {all} share no word with any chunk, so only vectors find anything for them");
         Some(Finding::of_trial(trial, text, without, Some(found.searched)))
-    });
-    of_trials.collect()
+    })
 }
 
 #[cfg(test)]

@@ -9,10 +9,11 @@ pub(super) const KIND: WarningKind = WarningKind {
               empty. What stands on a scanned page cannot be found.",
     action: "look at one of the pages; if it is scanned, read the document with OCR first",
     found: WarningTime::Before,
+    needs_chunks: false,
     find,
 };
 
-/// The most documents that are named.
+/// The most documents that the sentence names.
 const NAMED: usize = 3;
 
 fn find(facts: &RunFacts) -> Vec<Finding> {

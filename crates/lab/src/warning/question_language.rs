@@ -1,4 +1,4 @@
-//! `question-language`: questions in a language that no documents are in.
+//! `question-language`: questions in another language than the documents.
 
 use super::{Finding, RunFacts, WarningKind, WarningTime, language::of_many};
 use crate::number::{counted, listed};
@@ -12,6 +12,7 @@ pub(super) const KIND: WarningKind = WarningKind {
     action: "ask in the language of the documents, translate the questions before the search (a `query` component), or \
              use a multilingual embedder",
     found: WarningTime::Before,
+    needs_chunks: false,
     find,
 };
 
@@ -20,7 +21,8 @@ fn find(facts: &RunFacts) -> Vec<Finding> {
     if documents.is_empty() {
         return Vec::new();
     }
-    // A few documents may be all that questions in their language ask about.
+    // Two documents in a language are enough, because all questions in that language may be about
+    // them.
     let known: usize = facts.corpus.languages.values().sum();
     let is_of_documents = |name: &str| facts.corpus.languages.get(name).is_some_and(|n| *n >= known.min(2));
     let others: Vec<(&str, usize)> =

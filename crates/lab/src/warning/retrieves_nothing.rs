@@ -13,14 +13,15 @@ pub(super) const KIND: WarningKind = WarningKind {
     action: "look at one of the questions; search by vectors with a model for the language, change how words are cut \
              (`language` and `tokens` of the retriever), or loosen the filter or threshold",
     found: WarningTime::After,
+    needs_chunks: false,
     find,
 };
 
 fn find(facts: &RunFacts) -> Vec<Finding> {
-    let of_trials = facts.findings().filter(|(_, found)| found.empty > 0);
-    of_trials
-        .map(|(trial, found)| {
-            // What a retriever by words alone does not find shares no word, unless a filter or a step removed it.
+    facts.find_in_trials(|trial, found| {
+        (found.empty > 0).then(|| {
+            // If a retriever by words alone finds nothing, no word is shared, or a filter or a step removed what it
+            // found.
             let shares_nothing = trial.retriever == "bm25" && found.without_shared_words == Some(found.empty);
             let why = if shares_nothing { ", which share no word with any chunk" } else { "" };
             let text = format!(
@@ -30,7 +31,7 @@ fn find(facts: &RunFacts) -> Vec<Finding> {
             );
             Finding::of_trial(trial, text, found.empty, Some(found.searched))
         })
-        .collect()
+    })
 }
 
 #[cfg(test)]
@@ -67,7 +68,7 @@ mod tests {
         let mut other = trial("t01", found(15, 14, Some(14)));
         other.retriever = "hybrid".to_owned();
         assert_eq!(told(CODE, &run(vec![other])), ["t01: nothing was retrieved for 14 of 15 questions"]);
-        // A filter left nothing of what was found for three of them.
+        // For three of the 14 questions, a filter removed everything that was found.
         let filtered = run(vec![trial("t01", found(15, 14, Some(11)))]);
         assert_eq!(only(CODE, &filtered).text, "t01: nothing was retrieved for 14 of 15 questions");
         assert_eq!((only(CODE, &filtered).count, only(CODE, &filtered).total), (Some(14), Some(15)));

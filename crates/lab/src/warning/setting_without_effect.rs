@@ -1,4 +1,5 @@
-//! `setting-without-effect`: two values on an axis that gave the same passages and answers wherever they were compared.
+//! `setting-without-effect`: two values of an axis that gave the same passages and answers in all trials that differ
+//! only in them.
 
 use super::{EqualTrials, Finding, RunFacts, TrialFacts, WarningKind, WarningTime};
 use crate::number::counted;
@@ -11,13 +12,14 @@ pub(super) const KIND: WarningKind = WarningKind {
               twice for one result.",
     action: "remove one of the two values from the space",
     found: WarningTime::After,
+    needs_chunks: false,
     find,
 };
 
-/// Two values of an axis: the axis, and both labels in alphabetical order.
+/// An axis, and the labels of two of its values in alphabetical order.
 type ComparedValues<'a> = (&'a str, &'a str, &'a str);
 
-/// The trials that differ only in two values, and how many pairs of them are equal.
+/// The trials that differ only in two values, the number of pairs that they form, and the number of equal pairs.
 #[derive(Default)]
 struct ValuePairs {
     trials: Vec<String>,
@@ -59,11 +61,11 @@ fn finding(facts: &RunFacts, (axis, one, other): ComparedValues<'_>, pairs: Valu
     let text = format!(
         "{axis} `{one}` and `{other}` made no difference: {which} only in this gave the same passages{answers}{why}"
     );
-    // The sentence is about the axis; it does not begin with its trials.
-    Finding { trials: Vec::new(), text, count: Some(pairs.pairs), total: Some(pairs.trials.len()) }
+    // The sentence is about the axis, so it does not begin with the names of trials.
+    Finding { trials: Vec::new(), text, count: Some(pairs.trials.len()), total: Some(facts.trials.len()) }
 }
 
-/// The axis on which two trials differ, if it is exactly one, with their values.
+/// The axis on which two trials differ, with both values; none if they differ on several axes.
 fn only_difference<'a>(one: &'a TrialFacts, other: &'a TrialFacts) -> Option<ComparedValues<'a>> {
     let mut differing = one.labels.iter().filter_map(|(axis, label)| {
         let there = other.labels.get(axis)?;
@@ -96,7 +98,7 @@ mod tests {
         TrialFacts { labels, ..trial(id, TrialFindings::default()) }
     }
 
-    /// Two chunkers, each with `none` and `heading`; these trials are equal.
+    /// Two chunkers, each with `none` and `heading`. `equal` has the pairs of equal trials.
     fn facts(equal: &[[&str; 2]], same_output: bool) -> RunFacts {
         let trials = vec![
             labelled("t01", "sentence", "none"),

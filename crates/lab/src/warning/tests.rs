@@ -1,4 +1,4 @@
-//! The list of kinds, and how findings become warnings.
+//! Tests of the list of kinds, and of how findings become warnings.
 
 use super::fixture::{run, trial};
 use super::*;

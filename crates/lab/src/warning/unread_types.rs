@@ -10,10 +10,11 @@ pub(super) const KIND: WarningKind = WarningKind {
               that an own `include` does not name are not counted.",
     action: "convert them to a format that is read, or leave them out with `exclude` under [corpus]",
     found: WarningTime::Before,
+    needs_chunks: false,
     find,
 };
 
-/// The most endings that are named.
+/// The most endings that the sentence names.
 const NAMED: usize = 8;
 
 fn find(facts: &RunFacts) -> Vec<Finding> {

@@ -1,18 +1,18 @@
-//! Languages: their names in settings, and which language a text is in.
+//! Languages by name, and detection of the language of a text.
 //!
-//! By trigrams and script, through the crate `whatlang`. A text of a few words is
-//! seldom recognised for certain, so callers state which language such a text falls
-//! back on.
+//! The crate `whatlang` detects languages by script and trigrams. It seldom recognises a
+//! text of a few words with certainty, so detection returns an `Option`, and the caller
+//! decides which language to use instead.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use std::{borrow::Cow, cmp::Ordering, fmt, sync::LazyLock};
 use whatlang::{Detector, Lang, detect};
 
-/// The fewest letters of a text whose language is looked for.
-pub const FEWEST_LETTERS: usize = 200;
+/// How many letters a text must have for [`Language::of`] to detect its language.
+const FEWEST_LETTERS: usize = 200;
 
-/// A language, written by its English name in small letters: `german`, `chinese`.
+/// A language. Settings and files hold its English name in lower case, such as `german` or `chinese`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Language(Lang);
 
@@ -20,14 +20,14 @@ impl Language {
     /// English.
     pub const ENGLISH: Self = Self(Lang::Eng);
 
-    /// All, in alphabetical order.
+    /// All languages, in alphabetical order of their names.
     pub fn all() -> Vec<Self> {
         let mut all: Vec<Self> = Lang::all().iter().copied().map(Self).collect();
         all.sort();
         all
     }
 
-    /// Its English name in small letters.
+    /// Its English name in lower case.
     pub fn name(self) -> &'static str {
         match self.0 {
             Lang::Cmn => "chinese",
@@ -36,38 +36,51 @@ impl Language {
         }
     }
 
-    /// The language with this name.
+    /// Its English name as sentences write it: `German`.
+    pub fn title(self) -> String {
+        let mut title = self.name().to_owned();
+        title[..1].make_ascii_uppercase();
+        title
+    }
+
+    /// The language with this name; `None` if there is none.
     pub fn named(name: &str) -> Option<Self> {
         Lang::all().iter().copied().map(Self).find(|language| language.name() == name)
     }
 
-    /// Its code in ISO 639-3, such as `deu`.
-    pub fn code(self) -> &'static str {
-        self.0.code()
-    }
-
-    /// The language as `whatlang` knows it.
+    /// The language in the crate `whatlang`.
     pub fn lang(self) -> Lang {
         self.0
     }
 
-    /// The language of a text, if the text has at least [`FEWEST_LETTERS`] letters and
-    /// one language is clearly more probable than all others.
+    /// The language of a text; `None` if the text has fewer than 200 letters, or if no
+    /// language is clearly more probable than all others.
     pub fn of(text: &str) -> Option<Self> {
         text.chars().filter(|c| c.is_alphabetic()).nth(FEWEST_LETTERS - 1)?;
+        Self::detected(text)
+    }
+
+    /// The language of a text of any length; `None` if no language is clearly more probable than all others.
+    pub fn detected(text: &str) -> Option<Self> {
         detect(text).filter(whatlang::Info::is_reliable).map(|info| Self(info.lang()))
     }
 
-    /// Which of these languages a text is in, however short it is; none if that is not
-    /// clear. With one language to choose from, it is that one.
+    /// The one of these languages that a text of any length is in; `None` if none of them is
+    /// clearly more probable than the others. A single language is returned without detection.
     pub fn among(text: &str, languages: &[Self]) -> Option<Self> {
         if let [only] = languages {
             return Some(*only);
         }
         let detector = Detector::with_allowlist(languages.iter().map(|language| language.0).collect());
         let found = detector.detect(text).filter(whatlang::Info::is_reliable).map(|info| Self(info.lang()));
-        // A script of one language is recognised whether it is listed or not.
+        // If only one language uses a script (Korean, Thai), `whatlang` returns it even if it is not in the list.
         found.filter(|language| languages.contains(language))
+    }
+}
+
+impl From<Lang> for Language {
+    fn from(lang: Lang) -> Self {
+        Self(lang)
     }
 }
 
@@ -123,17 +136,12 @@ impl LanguageChoice {
         }
     }
 
-    /// The language, if it is named.
+    /// The language; `None` for `auto`.
     pub fn language(self) -> Option<Language> {
         match self {
             Self::Auto => None,
             Self::Named(language) => Some(language),
         }
-    }
-
-    /// Whether the language is detected.
-    pub fn is_auto(&self) -> bool {
-        *self == Self::Auto
     }
 }
 
@@ -168,7 +176,7 @@ fn unknown(name: &str) -> String {
     format!("`{name}` is no language that is known here; write its English name in small letters, such as \"german\"")
 }
 
-/// Names in the order of [`Lang`].
+/// English names in lower case, in the order of [`Lang`].
 static SMALL_NAMES: LazyLock<Vec<String>> =
     LazyLock::new(|| Lang::all().iter().map(|lang| lang.eng_name().to_lowercase()).collect());
 
@@ -187,7 +195,7 @@ mod tests {
             assert_eq!(language.name(), language.name().to_lowercase());
         }
         assert!(Language::all().is_sorted());
-        assert_eq!(Language::named("chinese").map(Language::code), Some("cmn"));
+        assert_eq!(Language::named("chinese").map(Language::lang), Some(Lang::Cmn));
         assert_eq!(Language::named("German"), None);
     }
 

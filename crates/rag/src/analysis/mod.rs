@@ -1,33 +1,39 @@
-//! `analysis`: what texts of any language are made of: sentences, graphemes, and the terms that are
-//! counted and compared.
+//! `analysis`: splits texts of any language into sentences, grapheme clusters, and the terms that
+//! are counted and compared.
 //!
-//! Everything that counts words goes through here: BM25, the search for an answer's
-//! source, the choice of near sentences. What a term is depends on the language, and
-//! [`TextAnalysis`] says what is fixed by settings; the rest is detected.
+//! The BM25 index and the search for the source of an answer use the terms; chunkers and
+//! steps that shorten passages use the sentences and clusters. What a term is depends on
+//! the language. [`TextAnalysis`] holds the settings; if it names no language, the language
+//! of each document is detected.
 //!
-//! A word is a run of at least two letters, digits, marks and connectors
-//! (`\w` of Unicode, UTS 18), so combining marks are part of a word. A full stop
-//! and an apostrophe end it, other than in UAX 29: `sources.list` is found by
-//! `sources`, and `l'eau` by `eau`.
+//! A word is a run of at least two letters, digits, combining marks and connectors
+//! (`\w` of Unicode, UTS 18). Unlike in UAX 29, a full stop or an apostrophe ends a
+//! word: `sources.list` is found by `sources`, and `l'eau` by `eau`.
 //!
 //! | texts | terms |
 //! |-------|-------|
-//! | English | the word without its ending, by the English Snowball stemmer; 33 frequent words are left out |
-//! | German, Dutch, Danish, Norwegian, Swedish, Finnish | overlapping runs of four characters of a word and its two borders, because these languages write compounds as one word |
-//! | other languages with a Snowball stemmer | the word without its ending; frequent words are left out |
+//! | English | the word's stem, by the English Snowball stemmer |
+//! | German, Dutch, Danish, Norwegian, Swedish, Finnish | the word's n-grams |
+//! | other languages with a Snowball stemmer | the word's stem |
 //! | other languages | the word |
-//! | Han and Kana | each character, and each two neighbours |
-//! | Hangul, Thai, Lao, Khmer, Myanmar | each two neighbours |
+//! | Han and Kana | each character, and each pair of neighbouring characters |
+//! | Hangul, Thai, Lao, Khmer, Myanmar | each pair of neighbouring grapheme clusters |
 //!
-//! Before that a text is brought into one form (NFKC, small letters, no invisible
-//! characters), so that the same word in another normal form, in full width or with
-//! a soft hyphen is found. Words in another alphabet than that of the text's language are
-//! English, Russian, Greek, Arabic or Tamil, by their alphabet.
+//! N-grams are overlapping runs of four characters of a word that has a border mark at both
+//! ends. They find the parts of compounds, which these languages write as one word.
 //!
-//! `language = "english"` takes the text as it is, without that form: it is bit by
-//! bit what LlamaIndex's BM25 retriever takes for words, except for combining marks.
+//! Stop words are left out: 33 words for English, and NLTK's lists for the other languages
+//! that have one.
 //!
-//! Measured on manuals in eight languages, see `benches/languages`. Sources: McNamee and
+//! Every text is first normalized (NFKC, lower case, no invisible characters), so that a
+//! word is found in any normal form, in full width, and with a soft hyphen in it. If a
+//! word's alphabet is not that of the text's language, the word is cut by the rules of English,
+//! Russian, Greek, Arabic or Tamil, depending on its alphabet.
+//!
+//! With `language = "english"`, texts are only lower-cased. The words are then exactly
+//! those of LlamaIndex's BM25 retriever, except for words with combining marks.
+//!
+//! The rules were measured on manuals in eight languages, see `benches/languages`. Sources: McNamee and
 //! Mayfield, Character N-Gram Tokenization for European Language Text Retrieval, 2004;
 //! Snowball, <https://snowballstem.org>; the stop words of NLTK.
 
@@ -46,10 +52,11 @@ mod words;
 
 pub use analyzer::{Analyzer, shared_terms};
 pub use graphemes::{cluster_starts, cut_before, first_clusters, may_cut};
-pub use language::{FEWEST_LETTERS, Language, LanguageChoice};
+pub use language::{Language, LanguageChoice};
 pub use marks::ends_sentence;
-pub use recognition::{document_language, text_language};
-pub use rules::document_languages;
+pub(crate) use recognition::document_language;
+pub use recognition::text_language;
+pub use rules::{document_languages, stemmer, stop_words};
 pub use sentences::sentences;
 pub(crate) use sentences::{starts_by_script, tiles};
 pub use words::{has_spaceless_script, words};
@@ -57,17 +64,29 @@ pub use words::{has_spaceless_script, words};
 use serde::{Deserialize, Serialize};
 
 /// Settings of how texts are cut into terms.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TextAnalysis {
-    /// The language of all texts, or that it is detected.
+    /// The language of all texts, or `auto`: the language of each document is detected.
     pub language: LanguageChoice,
-    /// What is counted.
+    /// What counts as a term.
     pub tokens: Tokens,
-    /// Whether endings are cut off, where the language has a stemmer.
+    /// Whether words are stemmed, if the language has a stemmer.
     pub stemmer: bool,
-    /// Whether frequent words are left out, where there is a list for the language.
+    /// Whether stop words are left out, if the language has a list of them.
     pub stop_words: bool,
+}
+
+impl TextAnalysis {
+    /// The language whose words all texts are cut into; none if it is detected, or if runs of characters are counted.
+    pub(crate) fn named_language(&self) -> Option<Language> {
+        self.language.language().filter(|_| matches!(self.tokens, Tokens::Auto | Tokens::Words))
+    }
+
+    /// Whether texts are only lower-cased, as LlamaIndex does: `language = "english"`.
+    pub(super) fn is_llama_index(&self) -> bool {
+        self.language == LanguageChoice::Named(Language::ENGLISH)
+    }
 }
 
 impl Default for TextAnalysis {
@@ -85,10 +104,11 @@ pub enum Tokens {
     /// What fits the language best: the table in [`analysis`](crate::analysis).
     #[default]
     Auto,
-    /// Words. A run of Han or Kana is one word.
+    /// Words. In scripts without spaces a whole run of characters is one word.
     Words,
-    /// Pairs of neighbouring characters in scripts without spaces, words elsewhere.
+    /// As `auto` in scripts without spaces (mostly pairs of neighbouring characters), words elsewhere.
     Bigrams,
-    /// Runs of four characters of each word and its borders.
+    /// N-grams: overlapping runs of four characters of each word with its border marks. As `auto` in scripts
+    /// without spaces.
     Ngrams,
 }

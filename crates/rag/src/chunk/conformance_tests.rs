@@ -52,7 +52,7 @@ pub(super) fn nasty_texts() -> Vec<String> {
     ]
 }
 
-/// Texts with grapheme clusters of several characters where chunkers like to cut.
+/// Texts that have grapheme clusters of several characters at places where chunkers cut.
 fn texts_of_clusters() -> Vec<String> {
     vec![
         "e\u{301}, \u{301}a,\u{301}b\n\u{301}c. \u{301}D".repeat(300),
@@ -160,7 +160,7 @@ fn no_chunk_is_cut_within_a_grapheme_cluster_unless_the_cluster_is_larger() {
                     let start = cut_before(&text, at);
                     let end = (at..).find(|&at| may_cut(&text, at)).unwrap();
                     let cluster = &text[start..end];
-                    // White space at the ends of a chunk is dropped, also before an accent.
+                    // White space at the ends of a chunk is dropped, even if it is in a cluster with an accent.
                     let is_trimmed = cluster.starts_with(is_blank);
                     let is_large = size.is_some_and(|size| TokenCounter::shared().count(cluster) > size);
                     assert!(is_trimmed || is_large, "{config:?}: {cluster:?}");

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     Chunk, ChunkTable, Component, Context, Document, Error, Hit, InputSize, Passage, Span,
-    analysis::LanguageChoice,
+    analysis::{Language, LanguageChoice},
     component::{ensure, settings},
 };
 use async_trait::async_trait;
@@ -60,6 +60,10 @@ settings! {
 overlap_follows_size!(|config| config.leaf());
 
 impl Component for Config {
+    fn named_language(&self) -> Option<Language> {
+        self.language.language()
+    }
+
     fn chunk_size(&self) -> Option<usize> {
         usize::try_from(self.leaf()).ok()
     }

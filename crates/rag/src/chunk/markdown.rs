@@ -14,7 +14,11 @@ use super::{
     sentences::SentenceFinder,
     split::{Cut, Joiner, Splitter, check_sizes, cut_by_size, not_set, overlap_follows_size, trim},
 };
-use crate::{Chunk, Component, Context, Document, Error, Span, analysis::LanguageChoice, component::settings};
+use crate::{
+    Chunk, Component, Context, Document, Error, Span,
+    analysis::{Language, LanguageChoice},
+    component::settings,
+};
 use async_trait::async_trait;
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
@@ -45,6 +49,10 @@ settings! {
 overlap_follows_size!(|config| config.chunk_size);
 
 impl Component for Config {
+    fn named_language(&self) -> Option<Language> {
+        self.language.language()
+    }
+
     cut_by_size!(|size| size);
 }
 

@@ -89,7 +89,7 @@ impl Config {
 }
 
 impl Config {
-    /// Cuts a single grapheme cluster that is too large between its characters.
+    /// Cuts a grapheme cluster that does not fit into a chunk between its characters.
     fn cut_cluster(&self, text: &str, span: Span, joiner: &mut Joiner<'_>) {
         joiner.flush();
         for (offset, c) in text[span.start..span.end].char_indices() {
@@ -120,7 +120,7 @@ fn cuts(text: &str, separator: &str) -> bool {
     cut_places(text, separator).next().is_some()
 }
 
-/// Where a separator cuts a text: after each place where it stands, but in no grapheme cluster.
+/// The byte offsets where a separator cuts a text: after each of its occurrences, but not within a grapheme cluster.
 fn cut_places<'a>(text: &'a str, separator: &'a str) -> Box<dyn Iterator<Item = usize> + 'a> {
     if separator.is_empty() {
         return Box::new(cluster_starts(text).skip(1));
@@ -168,7 +168,7 @@ mod tests {
         let family = "👩‍👩‍👧";
         let config = Config { chunk_size: 32, chunk_overlap: 0, ..Config::default() };
         assert!(texts(&config, &family.repeat(20)).iter().all(|chunk| chunk.replace(family, "").is_empty()));
-        // A letter with so many accents that no chunk holds them is cut between them.
+        // A letter with too many accents for one chunk is cut between the accents.
         let zalgo = format!("e{}", "\u{301}".repeat(200));
         let cut = texts(&config, &zalgo);
         assert!(cut.len() > 1 && cut.concat() == zalgo);

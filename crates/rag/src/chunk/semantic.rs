@@ -20,13 +20,12 @@
 use super::{
     Chunker,
     outline::Outline,
-    sentences::SentenceFinder,
     split::{Cut, Splitter, check_sizes, trim},
     tokens::TokenCounter,
 };
 use crate::{
     Chunk, Component, Context, Document, Error, InputSize, Span,
-    analysis::LanguageChoice,
+    analysis::{Language, LanguageChoice},
     component::{ensure, settings},
 };
 use async_trait::async_trait;
@@ -57,6 +56,10 @@ settings! {
 }
 
 impl Component for Config {
+    fn named_language(&self) -> Option<Language> {
+        self.language.language()
+    }
+
     fn chunk_size(&self) -> Option<usize> {
         usize::try_from(self.most_size).ok()
     }
@@ -94,7 +97,7 @@ struct Semantic {
 impl Chunker for Semantic {
     async fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error> {
         let text = &document.text;
-        let finder = SentenceFinder::new(self.config.language, text);
+        let finder = self.splitter.finder(text);
         let sentences = finder.sentences(text);
         let groups = match sentences.len() {
             0 | 1 => sentences,

@@ -2,15 +2,19 @@
 //!
 //! The usual first choice: chunks of an even size that seldom cut a sentence.
 //! Gives the same chunks as LlamaIndex's `SentenceSplitter` for an English document
-//! without metadata (metadata is not counted as part of a chunk here). Sentences of
-//! other languages end by rules of their own, and no grapheme cluster is cut.
+//! without metadata (metadata is not counted as part of a chunk here). Sentences in
+//! other languages are found by the rules of the language, and no grapheme cluster is cut.
 //! Source: LlamaIndex 0.14 `SentenceSplitter`, its algorithm and defaults.
 
 use super::{
     Chunker,
     split::{Cut, Splitter, check_separator, check_sizes, cut_by_size, not_set, overlap_follows_size},
 };
-use crate::{Component, Context, Error, analysis::LanguageChoice, component::settings};
+use crate::{
+    Component, Context, Error,
+    analysis::{Language, LanguageChoice},
+    component::settings,
+};
 
 pub(super) const VERSION: u32 = 3;
 
@@ -43,6 +47,10 @@ settings! {
 overlap_follows_size!(|config| config.chunk_size);
 
 impl Component for Config {
+    fn named_language(&self) -> Option<Language> {
+        self.language.language()
+    }
+
     // The methods that estimate chunks from the two sizes. Chunks can use the whole size; the estimate itself then
     // assumes that 75 % of it is filled.
     cut_by_size!(|size| size);

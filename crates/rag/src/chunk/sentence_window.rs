@@ -5,10 +5,10 @@
 //! prose. Sentences are not limited in size: an embedder may cut a long one.
 //! Source: LlamaIndex 0.14 `SentenceWindowNodeParser` with
 //! `MetadataReplacementPostProcessor`. Differences: a window is the text as it
-//! stands (LlamaIndex joins sentences by one more space), sentences of other
-//! languages than English end by rules of their own, and windows of
+//! stands (LlamaIndex joins sentences by one more space), sentences in other
+//! languages than English are found by the rules of the language, and windows of
 //! exactly the same sentences are kept once, with the best score. Windows that
-//! merely overlap are kept, as there.
+//! merely overlap are kept, as in LlamaIndex.
 
 use super::{
     Chunker,
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     Chunk, ChunkTable, Component, Context, Document, Error, Hit, InputSize, Passage, Span,
-    analysis::LanguageChoice,
+    analysis::{Language, LanguageChoice},
     component::{ensure, settings},
 };
 use async_trait::async_trait;
@@ -43,6 +43,10 @@ settings! {
 }
 
 impl Component for Config {
+    fn named_language(&self) -> Option<Language> {
+        self.language.language()
+    }
+
     fn estimate_chunks(&self, item: InputSize) -> InputSize {
         item.cut_into_chunks(SHORT_SENTENCE, 0)
     }

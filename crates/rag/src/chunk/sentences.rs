@@ -1,9 +1,9 @@
-//! Which rules find the sentences of a document.
+//! Chooses the rules that find the sentences of a document.
 //!
-//! English is cut by [`punkt`], as LlamaIndex does, other languages by
-//! [`analysis`](crate::analysis). A document that is not recognised, or is recognised as
-//! English without being named so, is cut by Punkt and besides at the marks of other
-//! scripts, so that Chinese within it is cut into sentences too.
+//! English is cut by [`punkt`], as in LlamaIndex, other languages by
+//! [`analysis`](crate::analysis). If the language is detected (`auto`), a document in English
+//! or in an unclear language is cut by Punkt and also at the end marks of other scripts,
+//! so that Chinese text within it is cut into sentences too.
 
 use super::punkt;
 use crate::{
@@ -14,9 +14,9 @@ use crate::{
 /// Finds the sentences of one document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SentenceFinder {
-    /// As LlamaIndex, bit by bit, except that no grapheme cluster is cut.
+    /// Exactly as in LlamaIndex, except that no grapheme cluster is cut.
     Punkt,
-    /// As Punkt, and at the marks of scripts other than Latin.
+    /// By Punkt, and also at the end marks of scripts other than Latin.
     PunktAndScripts,
     /// By the rules of a language.
     Rules(Language),
@@ -35,8 +35,8 @@ impl SentenceFinder {
         }
     }
 
-    /// The sentences of a stretch. They tile it: each runs to the start of the next, with
-    /// the white space between. White space alone has none.
+    /// The sentences of a text. They tile it: each runs to the start of the next one and includes
+    /// the white space between them. A text of nothing but white space has no sentences.
     pub(super) fn sentences(self, text: &str) -> Vec<Span> {
         let found = match self {
             Self::Rules(language) => return analysis::sentences(text, Some(language)),
@@ -53,8 +53,8 @@ impl SentenceFinder {
         tiles(text, starts)
     }
 
-    /// Whether a clause may end after a character: LlamaIndex's marks, and those of other
-    /// scripts unless the text is English.
+    /// Whether a clause may end after a character: one of LlamaIndex's marks or, unless the
+    /// finder is [`Punkt`](Self::Punkt), a mark of another script.
     pub(super) fn ends_clause(self, c: char) -> bool {
         match c {
             ',' | '.' | ';' | '。' | '？' | '！' => true,

@@ -5,8 +5,8 @@
 //! try a list of cuts, coarse ones first, on every piece that is too large;
 //! then fill chunks with whole pieces and start the next chunk with the last
 //! pieces of the one before. Sizes of pieces are counted one by one and added
-//! up, as LlamaIndex does, so a chunk's own count may differ a little. Unlike there,
-//! no grapheme cluster is cut, as long as it fits into a chunk.
+//! up, as LlamaIndex does, so a chunk's own count may differ a little. Unlike in
+//! LlamaIndex, a grapheme cluster is only cut if it does not fit into a chunk.
 //! Source: LlamaIndex 0.14 `SentenceSplitter` and `TokenTextSplitter`.
 
 use super::{Chunker, classes::is_blank, outline::Outline, sentences::SentenceFinder, tokens::TokenCounter};
@@ -31,12 +31,12 @@ const MOST_SENTENCE_CUTS: u32 = 32;
 pub(super) enum Cut {
     /// Before each place where this stands, so that it opens the next piece.
     Before(String),
-    /// Into sentences, by the rules of this language.
+    /// Into sentences, by the rules of this language or of the detected one.
     Sentences(LanguageChoice),
-    /// After each comma, semicolon and full stop, and their like in other scripts.
+    /// After each comma, semicolon and full stop, and after the corresponding marks of other scripts.
     Clauses,
-    /// Into grapheme clusters. A single one, such as a letter with hundreds of accents, is
-    /// cut into its characters.
+    /// Into grapheme clusters. A text that is a single cluster, such as a letter with hundreds of
+    /// accents, is cut into its characters.
     Characters,
 }
 
@@ -53,7 +53,7 @@ impl Cut {
     }
 
     /// The pieces, in order and without gaps, or one or none if there is
-    /// nothing to cut. No grapheme cluster is cut, except a single one.
+    /// nothing to cut. A grapheme cluster is only cut by [`Cut::Characters`], and only if it is the whole text.
     fn pieces(&self, text: &str, finder: SentenceFinder) -> Vec<Span> {
         let may_cut = |at: &usize| may_cut(text, *at);
         match self {
@@ -94,7 +94,7 @@ impl Splitter {
         (self.count)(text, self.size)
     }
 
-    /// What finds the sentences of a document.
+    /// The sentence finder for a document, in the language of [`Cut::Sentences`].
     pub(super) fn finder(&self, document: &str) -> SentenceFinder {
         let language = self.cuts.iter().find_map(|cut| match cut {
             Cut::Sentences(language) => Some(*language),

@@ -2,9 +2,9 @@
 //!
 //! Pays no heed to sentences, so chunks are fuller than those of `sentence`;
 //! for text without sentences (tables, logs, lists of names).
-//! Source: LlamaIndex 0.14 `TokenTextSplitter`, its algorithm and defaults; but
-//! that keeps two tokens of each chunk free for metadata, whether there is any
-//! or not; and it cuts grapheme clusters.
+//! Source: LlamaIndex 0.14 `TokenTextSplitter`, its algorithm and defaults, with two
+//! differences: LlamaIndex keeps two tokens of each chunk free for metadata even if
+//! there is none, and it cuts grapheme clusters.
 
 use super::{
     Chunker,
