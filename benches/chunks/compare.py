@@ -206,7 +206,7 @@ def main():
             other = {path: split(text) for path, (_, text) in corpus.items()}
             their_seconds = time.process_time() - start
             mine = {path: [] for path in corpus}
-            # Sentences end in every text where they do in English ones, as there.
+            # LlamaIndex cuts every text by its rules for English, so ours must too.
             own = settings if kind == "token" else {**settings, "language": "english"}
             for chunk in ours(options.binary, kind, own, list(corpus)):
                 mine[chunk["document"]].append((chunk["level"], chunk["text"]))

@@ -65,7 +65,8 @@ def first_of(reach, n):
 
 def merges(table, process, texts):
     """AutoMergingRetriever on given hits of the leaves."""
-    # Texts with grapheme clusters are in the tables of the parsers: they may be cut in other ways.
+    # Texts with grapheme clusters of several characters are left out, because the two sides may cut them in different
+    # places. The tables of the parsers compare them.
     texts = {name: text for name, text in texts.items() if len(text) > 2000 and not has_clusters(text)}
     listed = [{"path": name, "text": text} for name, text in texts.items()]
     draw = random.Random(4)

@@ -19,7 +19,7 @@ class Given(BaseRetriever):
 
 
 def retriever(kind, **settings):
-    """A retriever of ours; words are cut as LlamaIndex cuts English ones."""
+    """The settings of one of our retrievers, which cuts texts into words as LlamaIndex does in English."""
     return {kind: settings | ({"language": "english"} if kind in ("bm25", "hybrid") else {})}
 
 

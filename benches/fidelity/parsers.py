@@ -42,12 +42,12 @@ class Bounded(SentenceSplitter):
 
 
 def has_clusters(text):
-    """Whether a text has a grapheme cluster of several characters that is no line end."""
+    """Whether a text has a grapheme cluster of several characters, other than a Windows line end."""
     return any(len(cluster) > 1 and cluster != "\r\n" for cluster in regex.findall(r"\X", text))
 
 
 def joined(split):
-    """The same cuts, without those within a grapheme cluster."""
+    """Wraps a function that splits a text: parts that were cut within a grapheme cluster are joined again."""
 
     def whole(text):
         parts = []
@@ -68,7 +68,7 @@ def is_within_cluster(before, after):
 
 
 class Whole(Bounded):
-    """As `Bounded`, and cuts no grapheme cluster."""
+    """Like `Bounded`, but never cuts within a grapheme cluster."""
 
     def __init__(self, **settings):
         super().__init__(**settings)
@@ -77,7 +77,8 @@ class Whole(Bounded):
 
 
 def whole_clusters(kind, settings):
-    """A function that makes nodes as LlamaIndex would if it did as we do in all, and cut no grapheme cluster."""
+    """A function that makes nodes with LlamaIndex, changed in two ways to do what ours does: with the change of
+    `our_way`, and without cuts in grapheme clusters."""
     if kind == "token":
         splitter = TokenTextSplitter(**settings)
         splitter._split_fns = [joined(split) for split in splitter._split_fns]
@@ -133,7 +134,7 @@ def chunks(table, process, texts):
         parser = {"sentence": SentenceSplitter, "token": TokenTextSplitter, "sentence_window": SentenceWindowNodeParser.from_defaults,
                   "hierarchical": HierarchicalNodeParser.from_defaults}[kind](**settings)  # fmt: skip
         ours = {name: [] for name in texts}
-        # Sentences end in every text where they do in English ones, as there.
+        # LlamaIndex cuts every text by its rules for English, so ours must too.
         own = settings if kind == "token" else {**settings, "language": "english"}
         for chunk in process.ask({"chunk": {"chunker": {kind: own}, "documents": listed}})["chunks"]:
             ours[chunk["document"]].append((chunk["level"], chunk["parent"], chunk["text"]))

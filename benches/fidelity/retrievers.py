@@ -67,8 +67,10 @@ def by_row(ranking, tolerance=1e-8):
 
 
 def settled(ranking, mine, k):
-    """The first k of a ranking. Sums that 32 bits cannot tell apart stand in the order that ours have in 32 bits,
-    which depends on the order in which a long query's weights were added up; equal ones of ours by row."""
+    """The first k of `ranking`, with ties in the order of `mine`.
+
+    Scores are tied if 32 bits cannot tell them apart. Ours are sums in 32 bits, so the order of tied rows depends on
+    the order in which the weights of a long query were added. Rows of equal score in `mine` are ordered by row."""
     ours = dict(mine)
     place = {row: (-score, row) for row, score in ours.items()}
     groups = []

@@ -56,13 +56,13 @@ def rouge(words):
 
 
 def folded(text):
-    """The form of texts in which ours compares words, for the letters that are used here."""
+    """The normal form in which our metrics compare words, as far as these cases need it."""
     return unicodedata.normalize("NFKC", text.lower()).replace("ß", "ss")
 
 
 def words_with(stem):
     def words(text):
-        # Each character of a script without spaces is a word, and marks are part of words.
+        # As in our metrics, each Han character is a word, and combining marks are part of a word.
         found = regex.findall(r"(?V1)\p{Han}|[[\p{Alphabetic}\p{N}\p{M}]--\p{Han}]+", folded(text))
         return [stem(word) if len(word) > 3 else word for word in found]
 

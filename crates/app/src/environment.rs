@@ -197,10 +197,12 @@ pub fn open_to_read(path: &Path, setup: Setup) -> Result<OpenSession, CommandFai
     Ok(open_experiment_to_read(read(path)?, setup)?)
 }
 
-/// [`open_to_read`] for an experiment that was read already.
+/// Opens the store of an experiment for a command that only shows something, like
+/// [`open_to_read`], but takes an experiment that is already read.
 ///
 /// # Errors
-/// [`lab::Error::NoRun`] if its folder has no store; or the store cannot be read.
+/// [`lab::Error::NoRun`] if the experiment's folder has no store; another error if the store
+/// cannot be read.
 pub fn open_experiment_to_read(experiment: Experiment, setup: Setup) -> Result<OpenSession, lab::Error> {
     // Objects from an object store are cached in the experiment's folder.
     if store::is_url(&experiment.store) {

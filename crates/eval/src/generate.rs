@@ -47,7 +47,6 @@ mod rejected;
 mod voice;
 
 pub use estimate::GenerateEstimate;
-pub use language::language_name;
 pub use rejected::{Rejection, RejectionReason};
 pub use voice::Persona;
 

@@ -17,7 +17,7 @@ pub use dataset::{Dataset, Evidence, Length, Question, QuestionKind, QuestionSty
 pub use explain::explain;
 pub use generate::{
     GenerateEstimate, GenerateOptions, GenerateOptionsError, GenerateProgress, GeneratedQuestions, Persona, Rejection,
-    RejectionReason, generate, language_name,
+    RejectionReason, generate,
 };
 pub use metric::{Metric, MetricConfig, Sample, redact};
 pub use score::{Missing, MissingPlace, Score, Scored};

@@ -3,8 +3,8 @@
 //! Shared by the text metrics, the judged ones and the generation of
 //! questions.
 //!
-//! The normal form of answers is in `normal_form.rs`, stems and stop words are in
-//! `stems.rs`, and what both know of scripts in `script.rs`.
+//! `normal_form.rs` has the normal form in which answers are compared, `stems.rs` has
+//! stems and stop words, and `script.rs` has the classes of characters that both use.
 
 mod normal_form;
 mod script;
@@ -14,7 +14,7 @@ pub(crate) use normal_form::{answer_words, equal_without_words, language_of};
 pub(crate) use script::{folded, is_mark, is_punctuation, is_unspaced};
 pub(crate) use stems::{content_stems, tokens};
 
-use rag::analysis::{Language, text_language};
+use rag::analysis::text_language;
 use regex::Regex;
 use std::{collections::HashSet, sync::LazyLock};
 
@@ -31,7 +31,7 @@ pub(crate) fn pattern(text: &str) -> Regex {
 /// gets more passages.
 const MOST_PASSAGES: u32 = 99;
 
-/// Brackets of citations; Chinese and Japanese texts also have the wide ones.
+/// Brackets around citations. Chinese and Japanese texts also use wide brackets.
 const OPENING: [char; 3] = ['[', '【', '［'];
 const CLOSING: [char; 3] = [']', '】', '］'];
 
@@ -86,8 +86,9 @@ pub(crate) fn cited_sentences(text: &str, citations: &[u32]) -> Vec<(String, Vec
     found.into_iter().map(|(_, sentence, cited)| (sentence, cited)).collect()
 }
 
-/// The passages that an answer cites which Reverie did not write (a user's file of answers): numbers in brackets for which
-/// there is a passage, not within backticks; each once, in order.
+/// The numbers of the passages that are cited by an answer of another system, such as one
+/// from a user's file of answers. Counts numbers in brackets, outside of backticks, for which
+/// there is a passage; each once, in order.
 pub(crate) fn citations(text: &str, n_passages: usize) -> Vec<u32> {
     let possible: Vec<u32> = (1..=u32::try_from(n_passages).unwrap_or(u32::MAX)).collect();
     each_once(take_citations(text, &possible).1.into_iter().map(|(_, number)| number))
@@ -98,10 +99,10 @@ fn each_once(numbers: impl IntoIterator<Item = u32>) -> Vec<u32> {
     numbers.into_iter().filter(|number| seen.insert(*number)).collect()
 }
 
-/// [`citations`] if the passages are unknown: numbers up to [`MOST_PASSAGES`] in
-/// brackets after a space, punctuation, a character of a script without spaces or another
-/// citation, as in `Paris [1].` and `巴黎[1]。`;
-/// `a[1]`, `[1] Paris` and `[2024]` are no citations.
+/// Like [`citations`], for an answer whose passages are unknown. Counts numbers up to
+/// [`MOST_PASSAGES`] in brackets that follow a space, punctuation, another citation, or a
+/// character of a script without spaces: `Paris [1].` and `巴黎[1]。`. It does not count
+/// `a[1]`, `[1] Paris` and `[2024]`.
 pub(crate) fn unchecked_citations(text: &str) -> Vec<u32> {
     let possible: Vec<u32> = (1..=MOST_PASSAGES).collect();
     let (mut cited, mut before, mut in_code) = (Vec::new(), None, false);
@@ -153,11 +154,11 @@ const ABBREVIATIONS: &[&str] = &[
 ];
 
 /// The sentences of a text, trimmed, without empty ones. Together they hold every word of
-/// the text. A text in another language than English, or with letters of other scripts, is
-/// cut by [`rag::analysis::sentences`].
+/// the text. If the text is clearly not English, or has a letter of a script other than Latin,
+/// Greek and Cyrillic, [`rag::analysis::sentences`] splits it; otherwise the rule for English.
 pub(crate) fn sentences(text: &str) -> Vec<&str> {
-    let language = text_language(text).filter(|language| *language != Language::ENGLISH);
-    if language.is_none() && !text.chars().any(|c| c >= FIRST_OF_OTHER_SCRIPTS && c.is_alphabetic()) {
+    let language = text_language(text);
+    if language.is_none() && !text.chars().any(|c| c >= FIRST_ARMENIAN_LETTER && c.is_alphabetic()) {
         return english_sentences(text);
     }
     let spans = rag::analysis::sentences(text, language);
@@ -165,12 +166,12 @@ pub(crate) fn sentences(text: &str) -> Vec<&str> {
     found.filter(|sentence| sentence.chars().any(char::is_alphanumeric)).collect()
 }
 
-/// The first Armenian letter; Latin, Greek and Cyrillic letters come before it.
-const FIRST_OF_OTHER_SCRIPTS: char = '\u{531}';
+/// The first Armenian letter. Nearly all Latin, Greek and Cyrillic letters come before it.
+const FIRST_ARMENIAN_LETTER: char = '\u{531}';
 
-/// English sentences. One ends after `.`, `!` or `?` (and closing quotes or brackets)
-/// before white space, unless an abbreviation ends there or a small letter follows, or at
-/// an empty line.
+/// Splits English text into sentences. A sentence ends at an empty line, after `。`, `！` or
+/// `？`, and after `.`, `!` or `?` (with closing quotes or brackets) before white space, unless
+/// the full stop ends an abbreviation or a small letter follows.
 fn english_sentences(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut start = 0;

@@ -16,7 +16,7 @@ mod standing;
 mod tests;
 mod turns;
 
-pub use crate::number::{count, size};
+pub use crate::number::{count, counted, size};
 pub use columns::{Cell, CellScores, Column, ColumnKind};
 pub use effects::Effect;
 pub use finalists::NoFinalists;
@@ -78,10 +78,10 @@ pub struct Board {
     /// What each axis changes if trials are equal otherwise.
     #[serde(default)]
     pub effects: Vec<Effect>,
-    /// What put trials at a disadvantage, the gravest first.
+    /// The run's warnings, the gravest first.
     #[serde(default)]
     pub warnings: Vec<Warning>,
-    /// The codes of warnings that were looked for; none for a run of an earlier version.
+    /// The warning codes that the run was checked for. None for a run of an earlier version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub looked_for: Option<Vec<WarningCode>>,
     /// Other remarks, in the order in which they are shown.
@@ -126,8 +126,9 @@ pub struct BoardRow {
     pub questions_needed: Option<usize>,
     /// Why a search stopped it.
     pub stopped: Option<String>,
-    /// At how many questions the golden evidence was lost at each step, and how the other questions
-    /// ended; steps of no question are left out. Empty in runs of earlier versions.
+    /// The number of questions for each step at which golden evidence was lost, and for each way in
+    /// which the other questions ended. A step without questions is left out. Empty in runs of
+    /// earlier versions.
     #[serde(default)]
     pub losses: BTreeMap<LossStep, usize>,
     /// One for each of the board's columns.

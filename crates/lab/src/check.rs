@@ -74,8 +74,7 @@ pub struct Check {
     pub metrics: Vec<CheckedMetric>,
     /// What limits the verdict, in sentences.
     pub notes: Vec<String>,
-    /// The warnings of the run that concern the trial. They fail nothing, unless that is asked for
-    /// ([`Check::with_failing_warnings`]).
+    /// The run's warnings that concern the trial. They fail the check only with [`Check::with_failing_warnings`].
     pub warnings: Vec<Warning>,
 }
 
@@ -240,43 +239,45 @@ impl Check {
         Ok(check)
     }
 
-    /// The same check of this run, which fails if the run has a warning with one of these codes that concerns the trial.
-    /// A code that was not looked for in the run is told in a note.
+    /// This check, failed if one of its warnings has one of these codes. `run` is the run that was checked. A note
+    /// lists the codes that the run was not checked for.
     #[must_use]
     pub fn with_failing_warnings(mut self, codes: &[WarningCode], run: &RunRecord) -> Self {
         self.notes.extend(unknown_warnings(codes, run.board().looked_for.as_deref()));
-        let mut named: Vec<String> = Vec::new();
-        for warning in self.warnings.iter().filter(|warning| codes.contains(&warning.code)) {
-            let name = format!("`{}`", warning.code.name());
-            if !named.contains(&name) {
-                named.push(name);
-            }
-        }
-        if !named.is_empty() {
+        let found = self.warnings.iter().map(|warning| warning.code);
+        if let Some(named) = name_codes(found.filter(|code| codes.contains(code))) {
             self.verdict = CheckVerdict::Fail;
             let trial = &self.run.trial;
-            self.sentence =
-                format!("{trial} has a warning that fails a check: {}; {}", named.join(", "), self.sentence);
+            self.sentence = format!("{trial} has a warning that fails a check: {named}; {}", self.sentence);
         }
         self
     }
 }
 
-/// What a check says of codes that were not looked for in the run; `looked_for` is none for a run of an earlier version.
+/// The note on those of the codes that the run was not checked for; none if there are none. `looked_for` has the codes
+/// that the run was checked for, and is none for a run of an earlier version.
 fn unknown_warnings(codes: &[WarningCode], looked_for: Option<&[WarningCode]>) -> Option<String> {
     let is_known = |code: &WarningCode| looked_for.is_some_and(|known| known.contains(code));
-    let mut unknown: Vec<String> = Vec::new();
-    for name in codes.iter().filter(|code| !is_known(code)).map(|code| format!("`{}`", code.name())) {
-        if !unknown.contains(&name) {
-            unknown.push(name);
-        }
-    }
+    let unknown = name_codes(codes.iter().copied().filter(|code| !is_known(code)))?;
     let why = match looked_for {
-        Some(_) => "the run ignored it, or was on a cluster, where chunks are not read for warnings",
+        Some(_) => {
+            "the run did not look for it: it is ignored, the run was interrupted or on a cluster, or its chunks or \
+                    indexes are no longer in the store"
+        }
         None => "an earlier version made the run; run again",
     };
-    let names = unknown.join(", ");
-    (!unknown.is_empty()).then(|| format!("it is not known whether the run has a warning {names}: {why}"))
+    Some(format!("whether the run has a warning {unknown} is not known: {why}"))
+}
+
+/// The codes as a list in a sentence, each once; none for an empty list.
+fn name_codes(codes: impl Iterator<Item = WarningCode>) -> Option<String> {
+    let mut names: Vec<String> = Vec::new();
+    for name in codes.map(|code| format!("`{}`", code.name())) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    (!names.is_empty()).then(|| names.join(", "))
 }
 
 /// The metrics that decide the verdict, and those of the run's objective by which the bundle

@@ -63,7 +63,7 @@ pub(crate) struct CorpusFiles {
     pub(crate) unread: Vec<Unread>,
     /// The files that were listed and could not be read; `unread` says why.
     pub(crate) absent: Vec<SourceFile>,
-    /// How many files are left out because no reader knows their type, by the ending of their names.
+    /// The number of files that are left out because no reader knows their type, by the ending of their names.
     pub(crate) unread_types: BTreeMap<String, u64>,
 }
 
@@ -163,9 +163,9 @@ async fn files(session: &Session, source: &Source, mistakes: &mut Vec<String>) -
     found
 }
 
-/// Files by the endings of their names, without the experiment's own files below the corpus' folder: the experiment, its
-/// table of metadata and its questions are no documents. Own files that were not counted, such as excluded ones, change
-/// nothing.
+/// Takes the experiment's own files out of these counts of unread files by ending. The experiment, its table of
+/// metadata and its questions may lie in the folder of the corpus, but are not documents. Own files that were not
+/// counted, for example because `exclude` leaves them out, change nothing.
 fn without_own_files(
     experiment: &Experiment,
     source: &Source,
@@ -175,7 +175,7 @@ fn without_own_files(
     let dataset = experiment.dataset.as_ref().map(|dataset| dataset.path.as_str());
     let named = experiment.corpus.metadata.as_deref().into_iter().chain(dataset).filter(|path| !path.is_empty());
     let own = named.map(|path| experiment.path(path)).chain(experiment.file.clone());
-    // Two of them may be one file.
+    // A set, because two of these paths may be the same file.
     let own: BTreeSet<String> = own.filter_map(|path| path_below(&folder, &path)).collect();
     for ending in own.iter().filter_map(|path| source.unread_type(path)) {
         if let Some(n) = types.get_mut(&ending) {
@@ -186,8 +186,8 @@ fn without_own_files(
     types
 }
 
-/// The path of a file below a folder, with `/`; none if it is not there. The folder is canonical. A link counts where it
-/// is, and not where it leads.
+/// The path of a file relative to a folder, with `/`; none if there is no such file in the folder. The folder's path is
+/// canonical. For a symbolic link, the place of the link counts, not its target.
 fn path_below(folder: &Path, file: &Path) -> Option<String> {
     let file = std::path::absolute(file).ok().filter(|file| file.is_file())?;
     let parent = file.parent()?.canonicalize().ok()?;

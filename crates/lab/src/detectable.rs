@@ -1,51 +1,54 @@
-//! Which difference of two trials so many golden questions can show, before anything is run.
+//! The smallest difference between two trials that a set of golden questions can show, before anything is run.
 //!
-//! When to use it: when you wonder whether there are enough questions. A difference that the
-//! questions cannot show is a tie, whatever is true.
+//! When to use it: to decide whether there are enough questions. A smaller difference shows up as a tie, even if it is
+//! real.
 //!
-//! How much the scores of two trials differ from question to question (their spread) is taken
-//! from a finished run that asked these questions. Without one it is stated: scores of 0 or 1,
-//! where two trials differ on 10 to 30 % of the questions. The method is
-//! [`eval::statistics::detectable_difference`], at the level of one trial among all
-//! ([`eval::statistics::corrected_level`]).
+//! The calculation needs the spread: how much the difference of two trials' scores varies from question to question. It
+//! is taken from a finished run that asked these questions. Without such a run it is assumed: scores are 0 or 1, and
+//! two trials differ on 10 to 30 % of the questions. The method is [`eval::statistics::detectable_difference`], at the
+//! level of one trial among all ([`eval::statistics::corrected_level`]).
 
 use crate::{
-    board::{Board, count},
+    board::Board,
+    number::counted,
     results::{Results, ScoreTable},
     run_summary::RunSummary,
 };
 use eval::{
     Question,
     dataset::Split,
-    statistics::{corrected_level, detectable_difference, detectable_difference_of_binary_scores, fewest_losses},
+    statistics::{
+        corrected_level, detectable_difference, detectable_difference_of_binary_scores, fewest_losses, median,
+    },
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The share of experiments in which equal trials are called different.
+/// The share of experiments in which equal trials are called different (α).
 const LEVEL: f64 = 0.05;
 /// The share of cases in which a difference of this size is found.
 const POWER: f64 = 0.8;
-/// The stated shares of questions on which two trials differ.
+/// The shares of questions on which two trials are assumed to differ, if no run shows the spread.
 const SHARES: [f64; 2] = [0.1, 0.3];
 
-/// Which differences a set of golden questions can show.
+/// The differences that a set of golden questions can show.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DetectableDifferences {
-    /// The questions that trials are chosen by: those of the tune part, or all.
+    /// The number of questions that choose the winner: those of the tune split, or all.
     pub questions: usize,
-    /// The confidence with which a difference is called real.
+    /// The confidence with which two trials are called different, such as 0.95.
     pub confidence: f64,
     /// The share of cases in which a difference of this size is found.
     pub power: f64,
-    /// The trials of the experiment, if the experiment is known.
+    /// The number of trials in the experiment's grid; none if the experiment is not known.
     pub trials: Option<usize>,
-    /// The run whose scores show the spread; none if the spread is a stated one.
+    /// The run whose scores show the spread; none if the spread is assumed.
     pub run: Option<String>,
-    /// A run that does not show the spread: its trials differ on too few of these questions.
+    /// A run whose scores do not show the spread, because its trials differ on too few of these questions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_without_spread: Option<String>,
-    /// One for each metric of the objective, or for each stated spread.
+    /// One for each metric of the objective. If the spread is assumed, one for each assumed share of differing
+    /// questions.
     pub differences: Vec<DetectableDifference>,
 }
 
@@ -53,24 +56,26 @@ pub struct DetectableDifferences {
 /// metric's own unit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DetectableDifference {
-    /// The metric; none for scores of 0 or 1.
+    /// The metric; none if scores of 0 or 1 are assumed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metric: Option<String>,
-    /// The stated share of questions on which two trials differ; none for a metric.
+    /// The share of questions on which two trials are assumed to differ; none if a run shows the spread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub differing_share: Option<f64>,
-    /// The questions with a score.
+    /// The number of questions that should have a score: fewer than all if the metric did not apply to each question.
     pub questions: usize,
-    /// Between two trials; none if the questions show no difference, or only a larger one than such trials can have.
+    /// The difference that is shown between two trials. None if the questions show none, or if two such trials cannot
+    /// differ by as much as it takes.
     pub two_trials: Option<f64>,
-    /// Between one trial of the experiment and all others, which are equal; none if the
-    /// questions show no difference, or the experiment is not known. A trial in between needs
-    /// a larger one.
+    /// The difference that is shown between one trial and all others of the experiment, if the others are equal. If
+    /// another trial lies in between, it takes a larger difference. None if the questions show none, or if the
+    /// experiment is not known.
     pub all_trials: Option<f64>,
 }
 
 impl DetectableDifferences {
-    /// Those of questions that no run has asked. `trials` is the size of the experiment's grid.
+    /// The differences if no run has asked the questions, with the assumed spread. `trials` is the size of the
+    /// experiment's grid.
     pub fn stated(questions: &[Question], trials: Option<usize>) -> Self {
         let questions = questions.iter().filter(|question| chooses(question)).count();
         let of = |share: f64| DetectableDifference {
@@ -94,9 +99,9 @@ impl DetectableDifferences {
         }
     }
 
-    /// Those by the spread of a run that asked these questions, or some of them. Stated ones
-    /// if the run does not show a spread: it asked other questions, has one trial, or its
-    /// trials differ on fewer questions than a test needs.
+    /// The differences with the spread of a run that asked these questions, or some of them. The spread is assumed if
+    /// the run does not show it: because it asked other questions, has only one trial, or its trials differ on fewer
+    /// questions than a test needs.
     pub fn of_results(questions: &[Question], trials: Option<usize>, results: &Results) -> Self {
         Self::of_summary(questions, trials, &RunSummary::of(results, 0))
     }
@@ -107,7 +112,8 @@ impl DetectableDifferences {
         let of = |metric: &String| {
             let pairs = paired_differences(&run.board, &run.scores, metric, &shared);
             let scored = pairs.iter().map(Vec::len).max()?;
-            // A metric that does not apply to each question applies to fewer of the new ones too.
+            // If the metric applied to a share of the run's questions, it is expected to apply to the same share of
+            // these.
             let questions = (stated.questions * scored).div_ceil(shared.len().max(1));
             let smallest = |trials: usize| {
                 let level = corrected_level(LEVEL, trials);
@@ -128,11 +134,11 @@ impl DetectableDifferences {
         Self { run: Some(run.board.run.clone()), differences, ..stated }
     }
 
-    /// The same in sentences, which begin with a small letter and have no full stop.
+    /// The differences in sentences that begin with a small letter and have no full stop.
     pub fn describe(&self) -> Vec<String> {
         let grid = self.trials.filter(|trials| *trials > 2);
         let head =
-            format!("what {} can show (95 % confidence, found in 4 of 5 cases)", count_questions(self.questions));
+            format!("what {} can show (95 % confidence, found in 4 of 5 cases)", counted(self.questions, "question"));
         let Some(run) = &self.run else {
             let range = |of: fn(&DetectableDifference) -> Option<f64>, between: &str| {
                 let ends: Vec<Option<f64>> = self.differences.iter().map(of).collect();
@@ -141,7 +147,7 @@ impl DetectableDifferences {
                         format!("a difference of {} to {} {between}", short(first), short(last))
                     }
                     [Some(one), ..] => format!("a difference of {} {between}", short(one)),
-                    // Trials that differ on fewer questions cannot differ by as much as it takes.
+                    // At the smaller share, two trials cannot differ by as much as it takes.
                     [.., Some(last)] => {
                         let share = SHARES[1] * 100.0;
                         format!("at best a difference of {} {between}, if they differ on {share:.0} %", short(last))
@@ -183,7 +189,7 @@ impl DetectableDifferences {
         std::iter::once(format!("{head}, by the scores of run {run}:")).chain(self.differences.iter().map(of)).collect()
     }
 
-    /// Why the spread is a stated one.
+    /// Why the spread is assumed.
     fn reason(&self) -> String {
         match &self.run_without_spread {
             Some(run) => format!(
@@ -199,17 +205,13 @@ fn chooses(question: &Question) -> bool {
     question.split != Some(Split::Test)
 }
 
-fn count_questions(questions: usize) -> String {
-    if questions == 1 { "1 question".to_owned() } else { format!("{} questions", count(questions)) }
-}
-
-/// A difference with two digits that say something.
+/// A difference with three decimals if it is below 0.1, else with two.
 fn short(difference: f64) -> String {
     if difference < 0.1 { format!("{difference:.3}") } else { format!("{difference:.2}") }
 }
 
-/// The places in the run of those of its questions that are still asked, with the same words,
-/// and that trials are chosen by now.
+/// The positions in `asked`, the run's questions, of those that are still in `questions` with the same text and choose
+/// the winner there.
 fn shared_questions(questions: &[Question], asked: &[Question]) -> Vec<usize> {
     let words: BTreeMap<&str, &str> =
         questions.iter().filter(|it| chooses(it)).map(|it| (it.id.as_str(), it.question.as_str())).collect();
@@ -217,8 +219,8 @@ fn shared_questions(questions: &[Question], asked: &[Question]) -> Vec<usize> {
     asked.iter().enumerate().filter(|(_, question)| is_shared(question)).map(|(place, _)| place).collect()
 }
 
-/// For each other trial that was asked everything: the differences of its scores to those of
-/// the leading trial, where both have one.
+/// For each trial that was asked everything, except the leading one, the differences between its scores and those of
+/// the leading trial, on the questions where both have a score.
 fn paired_differences(board: &Board, scores: &ScoreTable, metric: &str, questions: &[usize]) -> Vec<Vec<f64>> {
     let trials = board.rows.iter().filter(|row| row.stopped.is_none()).map(|row| row.id.as_str());
     let Some(leading) = board.leads.as_deref().or_else(|| trials.clone().next()) else { return Vec::new() };
@@ -233,12 +235,6 @@ fn paired_differences(board: &Board, scores: &ScoreTable, metric: &str, question
     pairs
 }
 
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let (low, high) = (values.get(values.len().checked_sub(1)? / 2)?, values.get(values.len() / 2)?);
-    Some(f64::midpoint(*low, *high))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -248,7 +244,7 @@ mod tests {
         (0..n).map(|i| Question { id: format!("q{i}"), question: format!("Why {i}?"), ..Question::default() }).collect()
     }
 
-    /// A run of 40 questions with scores of 0 where a trial loses, else 1.
+    /// A run of 40 questions. A trial's score is 0 for the questions that it loses, else 1.
     fn run(trials: usize, loses: fn(usize, usize) -> bool) -> Results {
         let mut results = fixture::results(trials);
         results.questions = questions(40);

@@ -48,7 +48,7 @@ pub async fn plan_summary(session: &Session, prepared: &PreparedRun) -> Result<P
     })
 }
 
-/// The sizes of documents, chunks and questions, in the tokens of each model that is used.
+/// Measures documents, chunks and questions on the text sample, and how each model that is used counts their tokens.
 async fn measure_texts(session: &Session, prepared: &PreparedRun) -> Result<TextSizes, Error> {
     let mut chunkers: Vec<ChunkerConfig> = Vec::new();
     for task in &prepared.plan.tasks {

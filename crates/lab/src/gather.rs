@@ -37,7 +37,7 @@ pub(crate) struct RunPart<'a> {
     pub(crate) trials: &'a [Trial],
     /// Their tasks.
     pub(crate) plan: &'a Arc<Plan>,
-    /// Whether lost evidence is followed only by what earlier runs stored of it, without reading chunks or searching.
+    /// Whether lost evidence is traced only with what earlier runs stored, without reading chunks or searching.
     pub(crate) only_stored: bool,
 }
 
@@ -89,7 +89,7 @@ pub(crate) async fn gather(
         damaged_entries: session.workspace().journal().n_damaged(),
         judges: judges(session).await?,
         warnings: Vec::new(),
-        // On a cluster, chunks and indexes are on other machines.
+        // On a cluster, chunks and indexes are on other machines, so the warnings that need them are not looked for.
         looked_for: Some(looked_for(&experiment.warnings.ignore, experiment.engine.ray.is_none())),
     };
     results.verdict = results.describe();
@@ -202,7 +202,7 @@ async fn gather_trial(
     })
 }
 
-/// For how many questions nothing was retrieved.
+/// Counts the questions, and those that have no passage after the last stage.
 fn retrieval_count(questions: &[QuestionResult]) -> RetrievalCount {
     let empty = questions.iter().filter(|question| question.passages.is_empty()).count();
     RetrievalCount { questions: questions.len(), empty }

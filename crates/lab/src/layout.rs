@@ -130,8 +130,8 @@ pub(crate) fn latency(artifact: &str) -> String {
     of_output(LATENCY, artifact)
 }
 
-/// `evidence/ab/<key>.<format>.json`: what is known of golden evidence that the search with this
-/// output of a task did not find.
+/// `evidence/ab/<key>.<format>.json`: what was found out about golden evidence that a search did
+/// not find, such as the chunk that holds it. Its name is that of the search's output.
 pub(crate) fn evidence(artifact: &str) -> String {
     of_output(EVIDENCE, artifact)
 }

@@ -8,7 +8,7 @@ pub fn count(n: usize) -> String {
     groups.join(",")
 }
 
-/// An amount of text in the largest unit that fits at least once.
+/// A size in the largest unit of which it is at least one: bytes, KB or MB.
 pub fn size(bytes: usize) -> String {
     match bytes {
         0..1000 => format!("{bytes} bytes"),
@@ -18,11 +18,12 @@ pub fn size(bytes: usize) -> String {
 }
 
 /// A number with a noun, which gets an `s` unless there is exactly one: `1 question`, `2 questions`.
-pub(crate) fn counted(n: usize, noun: &str) -> String {
+pub fn counted(n: usize, noun: &str) -> String {
     if n == 1 { format!("1 {noun}") } else { format!("{} {noun}s", count(n)) }
 }
 
-/// A share of a whole in percent: `43 %`. A share that rounds to 0 or 100 and is neither says so.
+/// A share from 0 to 1 in percent: `43 %`. A share that only rounds to 0 or 100 is `less than 1 %`
+/// or `more than 99 %`.
 pub(crate) fn percent(share: f64) -> String {
     match (share * 100.0).round() {
         0.0 if share > 0.0 => "less than 1 %".to_owned(),

@@ -1,6 +1,7 @@
 //! Checks and plans an experiment: [`Session::prepare`] finds every mistake before work or money is
 //! spent. Its only work is to parse the corpus and, if there are none yet, to generate golden questions.
 
+mod even_sample;
 pub(crate) mod facts;
 pub(crate) mod questions;
 pub(crate) mod searched;
@@ -57,16 +58,16 @@ pub struct PreparedRun {
     /// Other runs that use the same object store now: what each of them
     /// finishes is shared, what it is doing is not.
     pub concurrent_runs: usize,
-    /// What would put trials at a disadvantage, as far as that is known before the run.
+    /// The warnings that are known before the run.
     pub warnings: Vec<Warning>,
     /// The run's id: that of its plan.
     pub run: String,
     /// What tasks share.
     pub run_context: Arc<RunContext>,
     pub(crate) sources: ModelsAndCorpus,
-    /// Some of the documents, for estimates.
+    /// A sample of the documents, for estimates of tokens and chunks.
     pub(crate) text_sample: Arc<TextSample>,
-    /// What warnings are found from, before the run.
+    /// The facts for warnings that are known before the run.
     pub(crate) facts: RunFacts,
 }
 

@@ -381,8 +381,8 @@ impl RunRecord {
         &self.summary.questions
     }
 
-    /// Which differences these questions can show, by the spread of this run's scores.
-    /// `trials` is the size of the experiment's grid.
+    /// The differences that these questions can show, by the spread of this run's scores. `trials` is the size of the
+    /// experiment's grid.
     pub fn detectable_differences(&self, questions: &[Question], trials: Option<usize>) -> DetectableDifferences {
         DetectableDifferences::of_summary(questions, trials, &self.summary)
     }

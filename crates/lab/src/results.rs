@@ -160,11 +160,11 @@ pub struct Results {
     /// The judges, and how they did on labelled cases.
     #[serde(default)]
     pub judges: Vec<JudgeResult>,
-    /// What put trials at a disadvantage, the gravest first, without what the experiment file ignores.
+    /// The run's warnings, the gravest first, without those that the experiment file ignores.
     #[serde(default)]
     pub warnings: Vec<Warning>,
-    /// The codes of warnings that were looked for: not those that the experiment file ignores, and on a cluster not those
-    /// that need chunks. None for a run of an earlier version.
+    /// The warning codes that the run was checked for: all but the ignored ones. On a cluster and in an interrupted
+    /// run, codes that need the chunks are left out too. None for a run of an earlier version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub looked_for: Option<Vec<WarningCode>>,
 }

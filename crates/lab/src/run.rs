@@ -82,7 +82,7 @@ impl<'a> Run<'a> {
             prepared.run_context.log("run_failed", json!({ "error": error_chain(error) }));
         }
         let (outcome, mut results) = searched?;
-        results.warnings = warnings(session, prepared, &outcome, &results).await;
+        results.warnings = warnings(session, prepared, &outcome, &mut results).await;
         let found = serde_json::to_vec(&results).map_err(Error::table)?;
         let provenance = RunProvenance::of(session, prepared, &outcome).to_json()?;
         workspace.write_run_file(&prepared.run, RunFileName::Frozen, provenance).await?;
@@ -122,7 +122,7 @@ impl<'a> Run<'a> {
         let plan = prepared.sources.plan(session, &trials, &prepared.questions, None);
         let outputs: Outputs = plan.tasks.iter().enumerate().map(|(id, task)| (id, task.artifact())).collect();
         let outcome = PlanOutcome { outputs, reused: plan.tasks.len(), ..PlanOutcome::default() };
-        // After Ctrl-C nothing is searched any more.
+        // After Ctrl-C, no chunks are read and nothing is searched any more.
         let part = RunPart { trials: &trials, plan: &plan, only_stored: true };
         let mut results = gather(session, prepared, part, &outcome).await?;
         results.warnings = warnings_of_results(prepared, &results, &session.experiment.warnings.ignore);

@@ -38,26 +38,26 @@ pub struct ModelUsage {
     /// The time that the model took when the calls were made, summed over calls
     /// that may have overlapped.
     pub seconds: f64,
-    /// Texts that were embedded, or passages that were scored: those of one call
-    /// that are equal count once.
+    /// Texts that were embedded, or passages that were scored. Equal texts that
+    /// are embedded in one call count once.
     #[serde(default, skip_serializing_if = "crate::model::is_zero")]
     pub texts: u64,
     /// Texts that were longer than the model's limit, so that it read only
-    /// their beginning. Of a remote embedding model this is an estimate, since its
-    /// tokenizer is not here; of a remote reranker it is not known, and 0.
+    /// their beginning. An estimate for a remote embedding model whose tokenizer is
+    /// not known; 0 for a remote reranker, which does not report it.
     #[serde(default, skip_serializing_if = "crate::model::is_zero")]
     pub cut_texts: u64,
     /// Tokens of these texts that the model did not read; not part of
-    /// `prompt_tokens`. 0 beside `cut_texts` in ledgers of earlier versions.
+    /// `prompt_tokens`. Ledgers of earlier versions have 0 here even if texts were cut.
     #[serde(default, skip_serializing_if = "crate::model::is_zero")]
     pub cut_tokens: u64,
     /// Texts that were longer than the model's limit, and were read to their end
     /// in windows.
     #[serde(default, skip_serializing_if = "crate::model::is_zero")]
     pub windowed_texts: u64,
-    /// The limit: the most tokens of a text, or of a query and a passage, that
-    /// the model reads. The largest one if calls had several; 0 if it is not known
-    /// or there is none.
+    /// The model's limit: the most tokens of a text, or of a query and a passage
+    /// together, that it reads. The largest limit if calls had different ones; 0 if
+    /// there is none or it is not known.
     #[serde(default, skip_serializing_if = "crate::model::is_zero")]
     pub max_tokens: u64,
 }
@@ -264,7 +264,7 @@ pub fn add(earlier: &Ledger) {
     }
 }
 
-/// Adds to the ledgers that are open here what is known beside the calls themselves, such as the number of texts.
+/// Adds counts that belong to no single call, such as the number of texts, to the ledgers that are open here.
 pub(crate) fn count(identity: &Identity, usage: &ModelUsage) {
     let mut ledger = Ledger::default();
     ledger.add(&ledger_id(identity), &ModelUsage { model: identity.model.clone(), ..usage.clone() });

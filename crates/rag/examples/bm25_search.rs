@@ -1,10 +1,10 @@
-//! How fast the BM25 index is made and searched.
+//! Measures how fast the BM25 index is built and searched.
 //!
 //! `bm25_search TEXTS QUERIES [K]` reads two files with a JSON string in each line. For every
 //! line on standard input it indexes all texts, searches the K best (default 10) for each
-//! query, one after the other, and answers with one line of JSON: the seconds, the growth of the
-//! resident memory, and the scores found for each query. Used by `benches/run bm25`, which
-//! allows it one thread (`RAYON_NUM_THREADS=1`).
+//! query, one after the other, and writes one line of JSON: the seconds, the growth of the
+//! resident memory in bytes, and the scores of the hits of each query. `benches/run bm25` runs it
+//! with one thread (`RAYON_NUM_THREADS=1`).
 
 use rag::index::Bm25Index;
 use serde_json::json;
@@ -52,7 +52,7 @@ fn read(path: &str) -> Result<Vec<String>, Box<dyn Error>> {
     Ok(text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?)
 }
 
-/// The memory of this process that is in use now.
+/// The resident memory of this process, in bytes.
 fn resident_bytes() -> Result<u64, Box<dyn Error>> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS in /proc/self/status")?;

@@ -291,7 +291,7 @@ impl PipelineConfig {
         self.values().flat_map(|(_, value)| value.indexes()).collect()
     }
 
-    /// How the texts of its indexes are cut into terms: as the retriever says, for every stage.
+    /// How the texts of its indexes are cut into terms. The retriever decides it for all stages.
     pub fn text_analysis(&self) -> TextAnalysis {
         self.values().find_map(|(_, value)| value.text_analysis()).unwrap_or_default()
     }

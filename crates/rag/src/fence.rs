@@ -57,8 +57,7 @@ pub(crate) fn sources(passages: &[Passage], room: usize, count: &dyn Fn(&str) ->
 }
 
 /// The end of the longest beginning of a text that is at most `limit` tokens:
-/// after a sentence if one fits, else after a word, else after a grapheme cluster, else after a
-/// character.
+/// after a sentence if one fits, else after a word, a grapheme cluster, or a character.
 pub(crate) fn cut(text: &str, limit: usize, count: &dyn Fn(&str) -> usize) -> usize {
     if count(text) <= limit {
         return text.len();

@@ -1,6 +1,6 @@
-//! Every text that a model writes is asked for in the language of the question, or of the
-//! passage that it is written for. Components are taken from their registries, so a new one is
-//! tried too.
+//! Checks that each prompt for a text tells the model which language to write in: that of the
+//! question, of the passage or of the documents. The components come from their registries, so a
+//! new one is tested too.
 
 use crate::{
     Component, Context, Hit, PassageStage,
@@ -19,10 +19,11 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 const QUESTION: &str = "Welche der beiden Mühlen ist älter?";
-/// What a prompt says, each for the texts of one kind.
+/// The languages that a prompt may ask for. Each prompt for a text must name one.
 const LANGUAGES: [&str; 3] = ["language of the question", "language of the passage", "language of the documents"];
 
-/// A reply of this schema: of the values that it allows, the first ones or the last ones.
+/// A reply that fits this schema. Where only some values are allowed, it takes the first one or, with `last`, the
+/// last one.
 fn instance(schema: &Value, last: bool) -> Value {
     if let Some(values) = schema["enum"].as_array() {
         let value = if last { values.last() } else { values.first() };
@@ -45,7 +46,7 @@ fn instance(schema: &Value, last: bool) -> Value {
     }
 }
 
-/// A model that replies as its schema asks, or with a sentence.
+/// A model that replies with an instance of the request's schema, or with a sentence if there is no schema.
 fn obedient(last: bool) -> Arc<ScriptedChat> {
     ScriptedChat::replying(4096, move |_, request| {
         Ok(match &request.schema {
@@ -55,7 +56,7 @@ fn obedient(last: bool) -> Arc<ScriptedChat> {
     })
 }
 
-/// Checks the requests of a component. Returns whether a text is asked for in one.
+/// Checks that each of a component's requests for a text names its language. Returns whether there was such a request.
 fn check(component: &str, script: &ScriptedChat) -> bool {
     let requests = script.requests();
     assert!(!requests.is_empty(), "{component} asks its model nothing");

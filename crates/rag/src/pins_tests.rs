@@ -128,15 +128,7 @@ fn table() -> ChunkTable {
         span: Span { start: 100 * number as usize, end: 100 * number as usize + text.len() },
         text: text.to_owned(),
         searchable: true,
-        level: 0,
-        parent: None,
-        previous: None,
-        next: None,
-        page: None,
-        book: None,
-        heading: None,
-        metadata: Default::default(),
-        space: Default::default(),
+        ..Chunk::default()
     };
     ChunkTable::new((0..).zip(TEXTS).map(chunk).collect())
 }

@@ -107,7 +107,7 @@ impl ChunkTable {
         &self.chunks[self.document_rows(path)]
     }
 
-    /// The rows of a document's chunks, in the order of their numbers; none if there is no such document.
+    /// The rows of a document's chunks, in the order of their numbers; empty if there is no such document.
     pub fn rows_of_document(&self, path: &str) -> Range<u32> {
         let row = |row: usize| u32::try_from(row).unwrap_or(u32::MAX);
         let Range { start, end } = self.document_rows(path);

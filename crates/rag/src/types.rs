@@ -63,7 +63,7 @@ pub type Metadata = BTreeMap<String, Value>;
 ///
 /// Chunks of one document are numbered in the order that the chunker gives
 /// them; `parent`, `previous` and `next` are such numbers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chunk {
     /// The document's path.
     pub document: String,

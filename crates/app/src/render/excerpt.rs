@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 /// Two words count as forms of one word if this many first letters are equal.
 const STEM_LETTERS: usize = 5;
 
-/// A text on one line, cut after this many characters as readers count them (grapheme clusters).
+/// A text on one line, cut after this many grapheme clusters: what readers see as one character each.
 pub fn beginning(text: &str, characters: usize) -> String {
     let words = one_line(text);
     let cut = first_clusters(&words, characters);
@@ -89,8 +89,8 @@ fn sentences(text: &str) -> Vec<(usize, usize)> {
     found
 }
 
-/// The words of three letters or more, and pairs of characters in scripts without spaces,
-/// each with its first byte.
+/// Words of three letters or more, each with the offset of its first byte. In scripts without
+/// spaces, each pair of neighbouring characters is a word.
 fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let is_long = |word: &str| word.chars().count() >= 3 || has_spaceless_script(word);
     rag::analysis::words(text).into_iter().filter(move |(_, word)| is_long(word))

@@ -1,12 +1,12 @@
-//! Where trials lost the golden evidence of questions: counts by trial, and one question in detail.
+//! Shows where trials lost the golden evidence of questions: counts for each trial, and one question in detail.
 
 use super::table;
 use eval::Evidence;
 use lab::{Board, EvidenceChunk, EvidenceLoss, LossStep, QuestionLoss};
 use std::fmt::Write;
 
-/// A table of how many questions ended at each step, a line per trial, with what the steps mean; a
-/// sentence if nothing is known.
+/// A table with a row for each trial: how many questions ended at each step. Below it, what the steps
+/// mean. If no trial has losses, one sentence says why.
 pub fn losses(board: &Board) -> String {
     let has = |step: &LossStep| board.rows.iter().any(|row| row.losses.contains_key(step));
     let steps: Vec<LossStep> = LossStep::ALL.iter().copied().filter(has).collect();
@@ -28,7 +28,8 @@ pub fn losses(board: &Board) -> String {
     text
 }
 
-/// Where a question's evidence was lost, in lines that begin with a line end.
+/// Where a question's evidence was lost: one line for the question, more for each lost piece of
+/// evidence. Each line begins with a line break.
 pub(super) fn question_loss(loss: &QuestionLoss, golden: &[Evidence]) -> String {
     let ended = if loss.step.is_loss() { "lost" } else { "not lost" };
     let mut text = format!("\n{ended}: {}", step_words(loss.step, loss.component.as_deref()));
@@ -45,7 +46,8 @@ fn step_words(step: LossStep, component: Option<&str>) -> String {
     component.map_or_else(|| step.title().to_owned(), |component| format!("{} ({component})", step.title()))
 }
 
-/// What is known of lost evidence: the chunk that holds it, its rank, and the shared words.
+/// Details of a lost piece of evidence, as far as they are known: the chunk that holds it, the rank in
+/// the search, and the words that chunk and question share.
 fn detail(item: &EvidenceLoss) -> String {
     let mut text = String::new();
     if let Some(EvidenceChunk { number, span, share, .. }) = &item.chunk {

@@ -56,7 +56,7 @@ pub use visible::{visible, visible_json, visible_line};
 pub use warning_lines::warning_lines;
 pub use warnings::{WarningDocs, warning_docs, warning_kind, warning_list};
 
-pub use lab::board::count;
+pub use lab::board::{count, counted};
 
 use crate::environment::Audience;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};

@@ -1,6 +1,6 @@
 //! The plan, as text.
 
-use super::{combination, count, duration, row, table, visible_line};
+use super::{combination, count, counted, duration, row, table, visible_line};
 use lab::{CostEstimate, PlanSummary, PreparedRun};
 use models::Cap;
 use std::fmt::Write;
@@ -11,11 +11,11 @@ const TRIALS_LISTED: usize = 40;
 /// What would run.
 pub fn plan(summary: &PlanSummary, prepared: &PreparedRun) -> String {
     let mut text = format!(
-        "{} trials, {} ({} of text), {} questions",
-        summary.trials,
-        documents(prepared.documents),
+        "{}, {} ({} of text), {}",
+        counted(summary.trials, "trial"),
+        counted(prepared.documents, "document"),
         lab::board::size(prepared.text_bytes),
-        count(prepared.questions.len()),
+        counted(prepared.questions.len(), "question"),
     );
     for line in inputs(prepared) {
         let _ = write!(text, "\n{line}");
@@ -49,12 +49,8 @@ pub fn plan(summary: &PlanSummary, prepared: &PreparedRun) -> String {
     text
 }
 
-fn documents(n: usize) -> String {
-    if n == 1 { "1 document".to_owned() } else { format!("{} documents", count(n)) }
-}
-
 /// Remarks on the inputs of a run: the questions, the columns that are not used,
-/// the files that gave no document, and warnings.
+/// the files that were not read, and warnings.
 pub fn inputs(prepared: &PreparedRun) -> Vec<String> {
     let mut lines: Vec<String> = prepared.dataset.iter().flat_map(super::dataset_report).collect();
     for rejected in &prepared.rejected {

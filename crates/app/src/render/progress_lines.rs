@@ -2,7 +2,7 @@
 //! An operator gets a line when it begins, one every ten seconds while it runs, and
 //! one when it ends. The time left is that of the whole run.
 
-use super::{count, duration};
+use super::{count, counted, duration};
 use lab::{Operator, OperatorProgress, OperatorStatus};
 use std::{
     collections::BTreeMap,
@@ -27,8 +27,8 @@ pub struct ProgressLines {
 enum ReportState {
     /// Nothing yet. The operator was first seen running at this time.
     Nothing(Instant),
-    /// That it began or continues, last reported at this time.
-    Going(Instant),
+    /// That it began or continues, last reported at this time with this many rows.
+    Going(Instant, usize),
     /// That it ended, with this many tasks.
     Ended(usize),
 }
@@ -51,12 +51,13 @@ impl ProgressLines {
                 None => _ = self.held.remove(&operator.operator),
             }
             match (operator.status, state) {
-                (OperatorStatus::Running, Some(ReportState::Going(at))) if now.duration_since(at) < REPORT_INTERVAL => {
-                }
-                (OperatorStatus::Running, Some(ReportState::Going(_))) => {
-                    say(describe_progress(operator));
+                (OperatorStatus::Running, Some(ReportState::Going(at, _)))
+                    if now.duration_since(at) < REPORT_INTERVAL => {}
+                (OperatorStatus::Running, Some(ReportState::Going(at, rows))) => {
+                    let new_rows = operator.rows_done.saturating_sub(rows);
+                    say(describe_progress(operator, new_rows as f64 / now.duration_since(at).as_secs_f64()));
                     is_going = true;
-                    self.reported.insert(operator.operator, ReportState::Going(now));
+                    self.reported.insert(operator.operator, ReportState::Going(now, operator.rows_done));
                 }
                 (OperatorStatus::Running, _) if operator.active > 0 => {
                     let since = if let Some(ReportState::Nothing(since)) = state { since } else { now };
@@ -66,7 +67,11 @@ impl ProgressLines {
                     }
                     self.reported.insert(
                         operator.operator,
-                        if is_known { ReportState::Going(now) } else { ReportState::Nothing(since) },
+                        if is_known {
+                            ReportState::Going(now, operator.rows_done)
+                        } else {
+                            ReportState::Nothing(since)
+                        },
                     );
                 }
                 (OperatorStatus::Finished | OperatorStatus::Failed, state)
@@ -103,15 +108,17 @@ fn describe_start(operator: &OperatorProgress) -> String {
     format!("begins, {} {}{rows}{stored}", count(tasks), if tasks == 1 { "task" } else { "tasks" })
 }
 
-fn describe_progress(operator: &OperatorProgress) -> String {
+/// The state of an operator that had `rate` rows a second since its line before.
+fn describe_progress(operator: &OperatorProgress, rate: f64) -> String {
     match operator.waits_for {
         Some(before) => format!("{}, waits for {}", amount(operator), before.name()),
-        None => format!("{}, {:.1} rows/s{}", amount(operator), operator.rate_now, describe_wait(operator)),
+        None => format!("{}, {rate:.1} rows/s{}", amount(operator), describe_wait(operator)),
     }
 }
 
 fn describe_end(operator: &OperatorProgress) -> String {
-    let failed = if operator.failed > 0 { format!(", {} tasks failed", count(operator.failed)) } else { String::new() };
+    let failed =
+        if operator.failed > 0 { format!(", {} failed", counted(operator.failed, "task")) } else { String::new() };
     let word = if operator.failed > 0 { "ended" } else { "done" };
     let all = count(operator.rows_done);
     let rows = match operator.rows_failed {
@@ -143,7 +150,7 @@ mod tests {
         progress.rows(Operator::EMBED, 500);
         assert_eq!(at(9.0), "");
         let told = at(10.3);
-        assert!(told.starts_with("[  10.3s] embed: 500 of 2,000 rows, "), "{told}");
+        assert!(told.starts_with("[  10.3s] embed: 500 of 2,000 rows, 49.5 rows/s\n"), "since its last line: {told}");
         assert!(told.contains("[  10.3s] the run: about ") && told.ends_with(" left\n"), "{told}");
         assert_eq!(at(12.0), "");
         progress.set_holder(Operator::EMBED, Some("another run (process 7 on here)".to_owned()));
@@ -160,7 +167,7 @@ mod tests {
         progress.start(Operator::EMBED);
         assert!(at(41.2).contains("embed: begins"));
         progress.fail(Operator::EMBED, true);
-        assert!(at(41.4).contains("embed: ended, 0 rows, 0.0 rows/s, 1 tasks failed"));
+        assert!(at(41.4).contains("embed: ended, 0 rows, 0.0 rows/s, 1 task failed"));
         progress.begin_tasks([(Operator::GENERATE, 600)]);
         progress.start(Operator::GENERATE);
         progress.rows(Operator::GENERATE, 600);

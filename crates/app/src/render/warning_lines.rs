@@ -1,4 +1,4 @@
-//! Warnings as lines, for everything that a run prints.
+//! Warnings as lines of text, for `plan`, `run`, `leaderboard` and `check`.
 
 use super::{count, visible_line};
 use lab::{Warning, WarningCode};
@@ -6,7 +6,8 @@ use lab::{Warning, WarningCode};
 /// The most warnings of one code that are shown.
 const SHOWN: usize = 3;
 
-/// A line for each warning, a few of each code, and where to read what they mean. None if there are no warnings.
+/// One line for each warning, but at most three for each code, then the command that explains them. Empty if there
+/// are no warnings.
 pub fn warning_lines(warnings: &[Warning]) -> Vec<String> {
     let mut lines = Vec::new();
     for code in WarningCode::ALL {

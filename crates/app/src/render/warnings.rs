@@ -1,4 +1,4 @@
-//! Warnings in the terminal, and what each kind means.
+//! The output of `reverie warnings`: the list of all kinds, and one kind in full.
 
 use super::{TableLayout, table};
 use comfy_table::ContentArrangement;
@@ -15,7 +15,7 @@ pub struct WarningDocs {
     pub kind: &'static WarningKind,
 }
 
-/// All kinds of warnings, the gravest first.
+/// All kinds of warnings, the most serious first.
 pub fn warning_docs() -> Vec<WarningDocs> {
     WarningCode::ALL.iter().map(|&code| WarningDocs { code, kind: code.kind() }).collect()
 }

@@ -338,7 +338,8 @@ async fn failures_of_every_route_are_counted_and_told_to_the_operator_and_not_to
     assert_eq!(get(&service, "/rag/answer?query=owls", &[]).await, 502);
     assert_eq!(metric("reverie_failures").await, 1.0, "once");
     let said = async || std::fs::read_to_string(workspace.file("serve.err")).unwrap();
-    assert!(said().await.contains("\"failed\":\"upstream\""), "{}", said().await);
+    let is_logged = async || said().await.contains("\"failed\":\"upstream\"");
+    crate::attacks::eventually("the failure in the log", is_logged).await;
     // A line has the id that the client has, and no words for the client have the reason.
     let response = service.client.get(format!("{}/rag/answer?query=owls", service.url)).send().await.unwrap();
     let id = response.headers()["x-request-id"].to_str().unwrap().to_owned();

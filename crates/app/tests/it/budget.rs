@@ -11,8 +11,8 @@ const CONCURRENCY: usize = 4;
 const PRICE: (f64, f64) = (40.0, 300.0);
 const WRITTEN: u64 = 16;
 
-/// Counts a token for every three characters of a prompt. In English a token has more than four, as
-/// is expected here, so that calls cost more than was reserved for them.
+/// Counts one token for every three bytes of a prompt. The estimate of English text has more than four
+/// bytes in a token, so calls cost more than was reserved for them.
 struct Metered;
 
 fn tokens_read(body: &Value) -> u64 {
@@ -133,7 +133,8 @@ async fn a_plan_tells_no_less_than_what_a_run_reads_and_writes() {
     let workspace = Workspace::new();
     // A document that fills what is found, whatever is asked.
     let page: String = (0..400).map(|i| format!("The {i}th mill ground corn for owls that turn their head, beavers that build dams and whales whose songs last. ")).collect();
-    // The endpoint counts three bytes for a token, the plan the tokens that it estimates for this text.
+    // The endpoint counts one token for every three bytes, the plan estimates tokens. This number converts
+    // between the two.
     let bytes_per_token = page.len() as f64 / models::estimate_tokens(&page) as f64;
     workspace.write("documents/valley.txt", page);
     let (input, output) = PRICE;
@@ -171,7 +172,8 @@ async fn a_plan_tells_no_less_than_what_a_run_reads_and_writes() {
         let (counted, paid) = (number(&spent["prompt_tokens"]) as f64, number(&spent["calls"]));
         assert!(paid > 0 && number(&told["calls"]) >= paid, "{space}: {told} {spent}");
         assert!(number(&told["calls"]) <= 3 * paid, "{space}: {told} {spent}");
-        // The plan has read only the beginning of the long document, where numbers have fewer digits.
+        // The plan samples only the beginning of the long document, where numbers have fewer digits, so its
+        // estimate may be a little too low.
         assert!(read * 1.05 >= counted, "{space}: {told} {spent}");
         assert!(read <= 6.0 * counted, "{space}: far too much: {told} {spent}");
     }

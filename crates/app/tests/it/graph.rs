@@ -288,15 +288,9 @@ async fn a_step_that_says_it_reads_no_chunks_does_the_same_where_there_are_none(
         span: Span { start: 100 * number as usize, end: 100 * number as usize + text.len() },
         text: text.to_owned(),
         searchable: true,
-        level: 0,
-        parent: None,
         previous: number.checked_sub(1),
         next: (number < 3).then_some(number + 1),
-        page: None,
-        book: None,
-        heading: None,
-        metadata: Default::default(),
-        space: Default::default(),
+        ..Chunk::default()
     };
     let (table, nothing) = (Arc::new(ChunkTable::new((0..4).map(chunk).collect())), Arc::<ChunkTable>::default());
     let passages: Vec<_> = [2, 0].map(|row| table.passage(Hit { row, score: 1.0 / (row + 1) as f32 })).to_vec();

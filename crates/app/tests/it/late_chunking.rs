@@ -1,6 +1,6 @@
-//! Chunks and the embedder's token limit. Late chunking: which embedders can do
-//! it, and what trials share. Without it: chunks that are longer than the limit
-//! are counted, refused, or read in windows.
+//! Chunks and the embedder's token limit. With late chunking: which embedders can
+//! do it, and which tasks trials share. Without late chunking: chunks that are longer
+//! than the limit are cut and counted, refused, or read in windows.
 
 use crate::{corpus, workspace::Workspace};
 
@@ -94,7 +94,7 @@ fn chunks_that_are_longer_than_the_embedder_reads_are_counted_under_the_board() 
                  chunk_overlap = 0 } }]\nembedder = [\"bert\"]\nretriever = [\"bm25\", \"dense\"]";
     workspace.experiment(space, &rest);
     let run = workspace.run(&["run"]).succeeds();
-    // A long line may be folded.
+    // The output may wrap a long line, so runs of white space become one space first.
     let told =
         |out: &str| out.split_whitespace().collect::<Vec<_>>().join(" ").contains("longer than the 8 tokens that");
     assert!(told(&run.out) && run.out.contains("[long-texts]"), "{}", run.out);
@@ -141,7 +141,7 @@ fn chunks_that_are_too_long_are_cut_refused_or_read_in_windows_as_the_model_is_s
     let windows = run("windows").succeeds().json();
     let [still_cut, lost, windowed] = counts(&trial(&windows, "other"));
     assert_eq!((still_cut, lost, windowed), (0, 0, texts));
-    // Read to the end, the words are those of the model that reads all.
+    // A static model with `windows` reads the whole text, so its scores are those of the model without a limit.
     let metrics = |embedder: &str| trial(&windows, embedder)["metrics"].clone();
     assert_eq!(metrics("other"), metrics("tiny"));
     let refused = run("refuse").ends_with(3).json();

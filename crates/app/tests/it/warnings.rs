@@ -1,4 +1,4 @@
-//! Handicaps are told: before a run, after it, by a check, and not if they are ignored.
+//! Warnings are shown before a run, after it and by a check, unless the experiment ignores them.
 
 use crate::workspace::Workspace;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 const BM25: &str = "chunker = [{ sentence = { chunk_size = 32, chunk_overlap = 0 } }]\nretriever = [{ bm25 = { top_k = 1 } }, { bm25 = { top_k = 3 } }]";
 const RECALL: &str = "[dataset]\npath = \"golden.jsonl\"\n[evaluate]\nmetrics = [\"recall\", \"ndcg\"]";
 
-/// Golden questions: the question, a document, and a quote of it.
+/// Writes `golden.jsonl`: a question with evidence for each (question, document, quote).
 fn golden(workspace: &Workspace, questions: &[(&str, &str, &str)]) {
     let line = |(number, (question, document, quote)): (usize, &(&str, &str, &str))| {
         let evidence = json!([{ "document": document, "quote": quote }]);

@@ -18,8 +18,9 @@ const LONGEST_QUOTE: usize = 600;
 /// The share of common words from which on two questions are the same.
 const SAME: f64 = 0.8;
 
-/// A short question with a pronoun as its subject, which does not say what it is
-/// about, in English. `Why is it necessary to …` names its subject later.
+/// A short English question with a pronoun as its subject, which does not say what it is
+/// about. Longer ones such as `Why is it necessary to …` do not match: they name their
+/// subject later.
 static NO_SUBJECT: Pattern = LazyLock::new(|| {
     pattern(
         r"(?ix)^\W*(what|why|how|when|where|who|which)\s+(is|are|was|were|does|do|did|can|could|should|must|will|has|have)\s+
@@ -27,14 +28,15 @@ static NO_SUBJECT: Pattern = LazyLock::new(|| {
     )
 });
 
-/// A demonstrative instead of a name, in English.
+/// An English demonstrative before a noun (`this file`), where the question should give a name.
 static POINTS: Pattern = LazyLock::new(|| pattern(r"(?i)\b(these|those|this)\s+\w+"));
 
 /// A question with fewer stems names nothing.
 const FEWEST_STEMS: usize = 2;
 
-/// Checks the draft for these passages. Returns the span of the evidence in each
-/// passage; nothing for an unanswerable question. Words are compared in this language.
+/// Checks a draft that was written for these passages. Words are compared by the rules of
+/// `language`. Returns the span of the evidence in each passage, or no spans for an
+/// unanswerable question.
 pub(super) fn draft(
     draft: &QuestionDraft,
     passages: &[&str],
@@ -76,17 +78,17 @@ pub(super) fn draft(
     spans.ok_or(RejectionReason::NoEvidence)
 }
 
-/// What a text must hold to give an answer.
+/// The stems of an answer, and how many of them a text must hold to contain the answer.
 struct AnswerStems {
     stems: HashSet<String>,
-    /// The share of the stems that must be there.
+    /// The share of the stems that the text must hold, from 0 to 1.
     share: f64,
     language: Lang,
 }
 
 impl AnswerStems {
-    /// Whether a text holds the share of the stems. An answer of stop words alone cannot be
-    /// searched and counts as held.
+    /// Whether a text holds at least `share` of the stems. An answer of stop words alone has no
+    /// stems and counts as held by every text.
     fn is_in(&self, text: &str) -> bool {
         let held = self.stems.intersection(&content_stems(text, self.language)).count();
         held as f64 >= self.share * self.stems.len() as f64
@@ -161,10 +163,13 @@ pub(super) fn needs_both(draft: &QuestionDraft, passages: &[&str], language: Lan
 pub(super) fn is_repeated(question: &Question, known: &[Question], language: Lang) -> bool {
     let stems = content_stems(&question.question, language);
     known.iter().any(|known| {
+        if known.id == question.id {
+            return true;
+        }
         let others = content_stems(&known.question, language);
         let common = stems.intersection(&others).count() as f64;
         let all = stems.union(&others).count() as f64;
-        known.id == question.id || (all > 0.0 && common / all >= SAME)
+        all > 0.0 && common / all >= SAME
     })
 }
 

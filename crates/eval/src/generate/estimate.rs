@@ -11,9 +11,9 @@ use serde::Serialize;
 
 /// Drafts per accepted question, with a good model.
 const USUAL_DRAFTS: usize = 3;
-/// The most passages whose tokens are counted; the others are taken to be as long.
+/// At most this many passages are counted in tokens; their mean stands for all passages.
 const COUNTED: usize = 100;
-/// Tokens of a draft, and of an answer without passages.
+/// Tokens that the model writes for a draft, and for an answer without passages.
 const DRAFT_TOKENS: usize = 110;
 const ANSWER_TOKENS: usize = 20;
 /// Instructions around a passage in a check.
@@ -43,8 +43,8 @@ impl GenerateEstimate {
         (self.prompt_tokens as f64 * read + self.completion_tokens as f64 * written) / 1e6
     }
 
-    /// The estimate for these passages. `count` gives a text's tokens, by the tokenizer of the model that writes the
-    /// questions if it is known.
+    /// Estimates calls and tokens for these passages. `count` returns how many tokens a text has for the model that
+    /// writes the questions.
     pub fn of(options: &GenerateOptions, chunks: &[Chunk], count: &dyn Fn(&str) -> usize) -> Self {
         let (drawn, _) = passages::draw(chunks, options);
         let Some(&first) = drawn.first() else { return Self::default() };
@@ -52,6 +52,7 @@ impl GenerateEstimate {
         let (n_counted, tokens) = counted.fold((0, 0), |(n, sum), tokens| (n + 1, sum + tokens));
         let mean_tokens = tokens / n_counted.max(1);
         let mut estimate = Self { n_passages: drawn.len(), ..Self::default() };
+        let first_tokens = count(&first.text);
         let mut voices = Voices::new(options, &options.personas, options.seed);
         for (kind, quota) in options.quotas().into_iter().filter(|(_, quota)| *quota > 0) {
             let hops = kind.hops();
@@ -59,7 +60,7 @@ impl GenerateEstimate {
                 Scenario { kind, passages: vec![first; hops], shared: None, voice: voices.next(), language: None };
             let request = draft::request(options, &scenario);
             let around: usize = request.messages.iter().map(|message| count(&message.content)).sum();
-            let draft_tokens = (around + hops * mean_tokens).saturating_sub(hops * count(&first.text));
+            let draft_tokens = (around + hops * mean_tokens).saturating_sub(hops * first_tokens);
             // An accepted question passes all checks; most rejected drafts fail early, by a rule.
             let checks = if kind.is_answerable() { if hops > 1 { 1 + hops } else { 1 } } else { 1 + super::NEAREST };
             let closed = usize::from(options.closed_book && kind.is_answerable());
@@ -96,7 +97,7 @@ mod tests {
         };
         let (one, two) = (of(1), of(2));
         assert_eq!((one.calls, one.completion_tokens), (two.calls, two.completion_tokens));
-        // The instructions of checks have a fixed size.
+        // Less than twice as many, because the instructions of checks count a fixed number of tokens.
         let grown = two.prompt_tokens as f64 / one.prompt_tokens as f64;
         assert!((1.8..=2.0).contains(&grown), "{grown}");
     }

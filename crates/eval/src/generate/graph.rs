@@ -5,9 +5,9 @@
 //!
 //! - **Entities** are names and terms: words with a capital inside a sentence,
 //!   runs of them, and words with marks, digits or capitals inside (`apt-get`,
-//!   `/etc/fstab`, `IPv6`). In scripts without spaces they are titles and names
-//!   between quotation marks, runs of Katakana, and Latin terms. Entities in many passages are ignored, because they connect nothing
-//!   worth asking about.
+//!   `/etc/fstab`, `IPv6`). In scripts without spaces, entities are titles and names
+//!   between quotation marks, runs of Katakana, and Latin names and terms. Entities that
+//!   many passages share are ignored, because they connect nothing worth asking about.
 //! - **Similarity** is that of BM25, as a share of the score that the passage
 //!   has for itself.
 //!
@@ -175,7 +175,8 @@ fn entities(text: &str) -> BTreeSet<String> {
     found
 }
 
-/// What stands between quotation marks, a run of Katakana, or a Latin word.
+/// A text between quotation marks (group 1), a run of Katakana (group 2), or a Latin word
+/// (group 3).
 static NAME_WITHOUT_SPACES: Pattern = LazyLock::new(|| {
     pattern(
         r"[《〈「『“]([^《〈「『“》〉」』”]{2,20})[》〉」』”]|([\p{Katakana}ー・]{3,})|([A-Za-z0-9/][A-Za-z0-9/_.+-]+)",

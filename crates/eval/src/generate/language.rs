@@ -1,27 +1,25 @@
-//! The language of a text, if it can be recognised.
+//! Detects the languages of passages and questions.
 //!
-//! By trigrams and script, through the crate `whatlang`. Short questions are
-//! often too short; then no language is returned.
+//! Detection is by script and trigrams, with the crate `whatlang`. Questions are often too
+//! short for it; then there is no language.
 
 use super::RejectionReason;
-use whatlang::{Lang, detect};
+use rag::analysis::Language;
+use whatlang::Lang;
 
-/// The language, if it is certain.
+/// The language of a text, if the detection is certain.
 pub(super) fn of(text: &str) -> Option<Lang> {
-    detect(text).filter(|info| info.is_reliable()).map(|info| info.lang())
+    Language::detected(text).map(Language::lang)
 }
 
-/// The language whose stems and stop words are used; English where it is not certain.
+/// The language whose stemmer and stop words are used for a text in this language: the same,
+/// or English if the language is not certain.
 pub(super) fn rules_of(language: Option<Lang>) -> Lang {
     language.unwrap_or(Lang::Eng)
 }
 
-/// The English name of a text's language, such as `German`, if it is certain.
-pub fn language_name(text: &str) -> Option<&'static str> {
-    of(text).map(|language| language.eng_name())
-}
-
-/// Refuses a question in another language than its passage.
+/// Rejects a question that is not in the language of its passage. Accepts it if either language
+/// is not certain.
 pub(super) fn check(question: &str, passage: Option<Lang>) -> Result<(), RejectionReason> {
     match (passage, of(question)) {
         (Some(passage), Some(question)) if passage != question => Err(RejectionReason::OtherLanguage {

@@ -6,7 +6,7 @@ use crate::words;
 use rag::{Chunk, analysis::ends_sentence};
 use std::collections::{BTreeMap, HashSet};
 
-/// Headings of sections without content, between commas, in the large languages.
+/// Headings of sections that hold no prose, separated by commas, in the languages of most corpora.
 const EMPTY_HEADINGS: &str = "contents,table of contents,index,list of figures,list of tables,copyright,\
     copyright notice,bibliography,references,acknowledgements,acknowledgments,\
     inhalt,inhaltsverzeichnis,stichwortverzeichnis,sachregister,abbildungsverzeichnis,tabellenverzeichnis,\
@@ -19,9 +19,9 @@ const EMPTY_HEADINGS: &str = "contents,table of contents,index,list of figures,l
     список литературы,благодарности,المحتويات,فهرس,الفهرس,المراجع,شكر وتقدير,विषय सूची,अनुक्रमणिका,संदर्भ,\
     目录,目錄,索引,参考文献,參考文獻,版权,版权声明,致谢,目次,もくじ,著作権,謝辞,차례,목차,색인,찾아보기,참고 문헌,참고문헌,저작권";
 
-/// What may stand behind the end of a sentence, and what ends a line of prose.
+/// Characters besides [`ends_sentence`] with which a sentence of prose may end.
 const CLOSING: [char; 7] = [')', '"', '”', ':', '」', '』', '）'];
-/// The fewest words of a sentence, and the fewest characters where there are no spaces.
+/// A sentence of prose has at least so many words, or so many characters of scripts without spaces.
 const FEWEST_WORDS: usize = 5;
 const FEWEST_CHARACTERS: usize = 10;
 
@@ -93,7 +93,7 @@ fn is_prose(text: &str) -> bool {
     };
     let n_sentences = words::sentences(text).iter().filter(|sentence| is_sentence(sentence)).count();
     let tokens = words::tokens(text, None);
-    // A single character is repeated in any text, a pair of neighbours seldom.
+    // Where each character is a token, all texts repeat tokens. Pairs of neighbouring tokens are seldom repeated.
     let n_unspaced = text.chars().filter(|c| words::is_unspaced(*c)).count();
     let n_distinct = match n_unspaced * 2 > n_letters {
         true => tokens.windows(2).collect::<HashSet<_>>().len() + 1,

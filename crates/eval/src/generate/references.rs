@@ -1,11 +1,12 @@
-//! Words of a question that refer to its passage, which a reader does not see, in the
-//! large languages.
+//! Finds questions that refer to their passage (`this text`, `the author`), which a reader
+//! does not see, in fifteen languages.
 
 use crate::words::{Pattern, pattern};
 use std::sync::LazyLock;
 
-/// English, and then German, French, Spanish, Portuguese, Italian, Dutch, Polish, Turkish,
-/// Russian, Arabic, Hindi, Chinese, Japanese and Korean.
+/// A pattern for each language: English, German, French, Spanish, Portuguese, Italian, Dutch,
+/// Polish, Turkish, Russian, Arabic, Hindi, Chinese, Japanese and Korean. Every question is
+/// matched against all of them.
 const PATTERNS: [&str; 15] = [
     r"\b(this|above|following|given|provided|preceding|previous)\s+
         (passage|text|excerpt|section|paragraph|document|chapter|context|article|table|figure|page|example|sentence|author|information)s?\b
@@ -50,7 +51,7 @@ const PATTERNS: [&str; 15] = [
 
 static REFERS_TO_PASSAGE: Pattern = LazyLock::new(|| pattern(&format!("(?ix){}", PATTERNS.join("|"))));
 
-/// Whether a question refers to the passage.
+/// Whether a question refers to its passage.
 pub(super) fn refers_to_passage(question: &str) -> bool {
     REFERS_TO_PASSAGE.is_match(question)
 }

@@ -16,16 +16,9 @@ pub(super) fn chunk(document: &str, number: u32, text: &str) -> Chunk {
         span: Span { start, end: start + text.len() },
         text: text.to_owned(),
         searchable: true,
-        level: 0,
-        parent: None,
-        previous: None,
-        next: None,
-        page: None,
-        book: None,
         // Equal prompts would be one call.
         heading: Some(format!("Part {number}")),
-        metadata: Default::default(),
-        space: Default::default(),
+        ..Chunk::default()
     }
 }
 

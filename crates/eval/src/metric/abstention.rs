@@ -10,14 +10,14 @@
 //! right is for other metrics. An answerable question must be answered even if
 //! retrieval missed its evidence: else a bad retriever would excuse everything.
 //!
-//! An answer is first looked at by a fixed rule, which knows how English, German,
-//! French, Spanish, Portuguese, Italian, Dutch, Polish, Turkish, Russian, Arabic, Hindi,
-//! Chinese, Japanese and Korean decline: it abstains if every sentence says plainly
-//! that the answer is not known, and answers if it has no words of that kind. An
-//! answer in another language counts as answered. Only what is between goes to the judge, as one
-//! Yes/No question. With `judge = false` such an answer counts as answered, so
-//! that the metric needs no judge and may choose a winner. An empty answer
-//! counts as 0: nobody is told anything.
+//! A fixed rule reads the wording of an answer first. It knows how answers decline in
+//! English, German, French, Spanish, Portuguese, Italian, Dutch, Polish, Turkish,
+//! Russian, Arabic, Hindi, Chinese, Japanese and Korean. An answer abstains if every
+//! sentence says plainly that the answer is not known; it answers if it has no such
+//! words. An answer in any other language counts as answered. If the wording is
+//! unclear, the judge gets one Yes/No question. With `judge = false` an unclear answer
+//! counts as answered, so that the metric needs no judge and may choose a winner. An
+//! empty answer scores 0, because it tells the reader nothing.
 //!
 //! Calls for a score: none where the wording is clear, else one.
 //!

@@ -236,7 +236,7 @@ fn a_panel_gives_every_judged_metric_its_majority() {
     }
 }
 
-/// Whether a JSON Schema allows a text of any words, apart from the reason of a verdict.
+/// Whether a JSON Schema lets the judge write free text, apart from the reason of a verdict.
 fn holds_free_text(schema: &serde_json::Value) -> bool {
     let Some(fields) = schema.as_object() else { return false };
     let is_text = fields.get("type").is_some_and(|kind| kind == "string") && !fields.contains_key("enum");

@@ -107,7 +107,7 @@ impl JudgedMetric for Judged<Config> {
         if entities.is_empty() {
             return Err(Missing::NotApplicable("the judge found no entity in the reference".into()));
         }
-        let language = words::language_of(&[&sample.question.question, reference]);
+        let language = sample.language();
         let passages: Vec<Vec<String>> = sample.texts().map(|text| words::answer_words(text, language)).collect();
         let stands = |entity: &String| {
             let entity = words::answer_words(entity, language);

@@ -40,19 +40,20 @@ struct EvidenceCoverage<'a> {
     rank: Option<usize>,
 }
 
-/// How much of a piece of golden evidence passages hold together.
+/// How much of a piece of golden evidence some passages hold together.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct EvidenceShare {
     /// The share of its bytes, from 0 to 1.
     pub share: f64,
-    /// The rank, from 1, of the passage with which enough of it is held; `None` if the passages
-    /// together hold too little.
+    /// The rank, from 1, of the first passage at which the passages so far hold enough of it.
+    /// `None` if all passages together hold too little.
     pub rank: Option<usize>,
 }
 
-/// Walks down the passages as the retrieval metrics do, without a limit on their number. The result
-/// has an entry for each piece of evidence, in order; evidence without a place is held by no passage.
-/// `min_overlap` is the share of its bytes that is enough, as in the metrics' settings.
+/// Finds how much of each piece of evidence the passages hold, by the rules of the retrieval metrics
+/// but over all passages. Returns one entry for each piece of evidence, in order. A piece without a
+/// span has the share 0 and no rank. `min_overlap` is the share of a piece's bytes that is enough,
+/// as in the settings of the metrics.
 pub fn find_evidence(evidence: &[Evidence], passages: &[Passage], min_overlap: f64) -> Vec<EvidenceShare> {
     let cutoff = Cutoff { k: None, min_overlap };
     let found = |evidence: &Evidence| {
@@ -142,8 +143,8 @@ impl Cutoff {
         Ok(Walk { items, relevant, k: self.k })
     }
 
-    /// Notes for each item what the passages hold of it. Returns for each passage whether it is
-    /// relevant on its own.
+    /// Adds to each item the bytes that the passages hold of it, and the rank at which that is
+    /// enough. Returns for each passage whether it is relevant on its own.
     fn cover(&self, items: &mut [EvidenceCoverage<'_>], passages: &[Passage]) -> Vec<bool> {
         let mut relevant = Vec::with_capacity(passages.len());
         for (i, passage) in passages.iter().enumerate() {
@@ -194,7 +195,7 @@ impl EvidenceCoverage<'_> {
         self.pieces.iter().map(|piece| piece.len()).sum()
     }
 
-    /// The covered share of its bytes.
+    /// The share of the item's bytes that is covered, from 0 to 1.
     fn share(&self) -> f64 {
         self.covered() as f64 / self.span.len() as f64
     }
@@ -322,7 +323,7 @@ mod tests {
         let found = find_evidence(&question.evidence, &passages, 0.5);
         let found: Vec<(f64, Option<usize>)> = found.iter().map(|found| (found.share, found.rank)).collect();
         assert_eq!(found, [(1.0, Some(3)), (0.0, None), (0.2, None)]);
-        // Another share is enough where the metrics say so.
+        // `min_overlap` decides which share is enough.
         assert_eq!(find_evidence(&question.evidence, &passages, 0.2)[2].rank, Some(3));
         assert_eq!(find_evidence(&question.evidence, &passages, 0.4)[0].rank, Some(1));
         assert!(find_evidence(&[], &passages, 0.5).is_empty());

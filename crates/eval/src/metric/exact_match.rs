@@ -2,16 +2,16 @@
 //!
 //! When to use it: for short factual answers. It needs no model.
 //!
-//! 1 if both texts have the same normal form, else 0. For English that is SQuAD's
-//! (lower case, without punctuation and articles), for other languages that of MLQA,
-//! which knows their articles and punctuation; spaces between characters of Chinese,
-//! Japanese, Korean, Thai and the like do not matter. The language is that of question
-//! and reference; if it is not clear, English. Citations such as ` [1]` are taken off the
-//! answer first, if a passage has the number. Where an answer of another system
-//! comes without a column of passages, numbers up to 99 in brackets behind a
-//! space, a full stop or another citation count as such; `a[1]` and `[2024]`
-//! stay. Texts of which the normal form leaves nothing (`+`, `A`) are compared
-//! as they stand.
+//! 1 if both texts have the same normal form, else 0. For English it is the normal form
+//! of SQuAD (lower case, without punctuation and articles); for other languages that of
+//! MLQA, which removes their articles and punctuation. In Chinese, Japanese, Korean, Thai
+//! and similar scripts, spaces between characters do not matter. The language is detected
+//! from question and reference; if the detection is uncertain, it is English. Citations
+//! such as ` [1]` are removed from the answer first, if a passage has the number. If an
+//! answer of another system comes without a column of passages, numbers up to 99 in
+//! brackets count as citations if they follow a space, punctuation, another citation or a
+//! character of a script without spaces; `a[1]` and `[2024]` stay. Texts of which the
+//! normal form leaves nothing (`+`, `A`) are compared as they stand.
 //!
 //! Difference from Ragas: its exact match is strict equality of the strings.
 //!
@@ -20,7 +20,7 @@
 //! Cross-lingual Extractive Question Answering", ACL 2020.
 
 use super::{Describe, Description, Error, FormulaMetric, Metric, MetricContext, Needs, Sample};
-use crate::words::{answer_words, equal_without_words, language_of};
+use crate::words::{answer_words, equal_without_words};
 use crate::{Missing, Score, Scored};
 use serde::{Deserialize, Serialize};
 
@@ -45,7 +45,7 @@ impl Describe for Config {
 
 fn score(sample: &Sample<'_>) -> Result<Scored, Missing> {
     let (reference, answer) = (sample.reference()?, sample.answer_text()?);
-    let language = language_of(&[&sample.question.question, reference]);
+    let language = sample.language();
     let (wanted, got) = (answer_words(reference, language), answer_words(&answer, language));
     let equal = equal_without_words(&wanted, &got, (reference, &answer)).unwrap_or(wanted == got);
     Ok(Scored::plain(Score::finite(if equal { 1.0 } else { 0.0 })))

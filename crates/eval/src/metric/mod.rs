@@ -156,7 +156,8 @@ impl MetricConfig {
         rag::without_settings(value, self.name(), self.describe().settings_outside_key)
     }
 
-    /// The share of an evidence item's bytes that passages must hold; `None` if the metric does not look at evidence.
+    /// The share of an evidence item's bytes that passages must hold for the item to count as found. `None` if the
+    /// metric has no such setting.
     pub fn min_overlap(&self) -> Option<f64> {
         self.key_settings().get(self.name())?.get("min_overlap")?.as_f64()
     }
@@ -391,6 +392,16 @@ impl<'a> Sample<'a> {
     /// The reference answer.
     fn reference(&self) -> Result<&'a str, Missing> {
         reference(self.question)
+    }
+
+    /// The language of question and reference. Its rules apply when answer and passages are compared with the
+    /// reference.
+    fn language(&self) -> whatlang::Lang {
+        let question = self.question.question.as_str();
+        match self.reference() {
+            Ok(reference) => crate::words::language_of(&[question, reference]),
+            Err(_) => crate::words::language_of(&[question]),
+        }
     }
 
     /// Whether an answer in which a metric found nothing to score

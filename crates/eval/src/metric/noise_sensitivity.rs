@@ -15,11 +15,11 @@
 //!    `relevant`: score = |{s: rel_s ∧ ¬T_s}| / |S|;
 //!    `irrelevant`: score = |{s: irr_s ∧ ¬T_s}| / |S|.
 //!
-//! Calls for a score: two that list the statements, and one for each statement
-//! of the answer. If the reference leaves some of these unsupported, each passage
-//! takes one call more for each unsupported statement; and if the passage supports
-//! any, one for each statement of the reference. A judge without token
-//! probabilities gets the statements of a step together, in one call.
+//! Calls for a score: two to list the statements, and one for each statement of the
+//! answer, to find those that the reference does not support. If there are any, each
+//! passage takes one call for each unsupported statement. If the passage supports one
+//! of them, it also takes one call for each statement of the reference. A judge
+//! without token probabilities gets the statements of a step together, in one call.
 //!
 //! Differences from Ragas 0.4.3 (`collections`):
 //! - passages are only asked about statements that the reference does not

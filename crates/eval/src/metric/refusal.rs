@@ -1,16 +1,16 @@
-//! Whether an answer declines to answer, told by its words.
+//! Decides by its words whether an answer declines to answer.
 //!
-//! Shared by the metrics to which a refusal is something else than a wrong
-//! answer. A fixed rule, for English and the languages in `refusal/phrases.rs`.
-//! The phrases of all languages are looked for, because short refusals are too short
-//! to recognise their language. Each sentence either declines plainly
-//! (`I don't know`, `The sources do not say …`, `N/A`), or has words that are
-//! often said with it (`no information`, `unable to`), or neither.
+//! For metrics that treat a refusal differently from a wrong answer. The rule is fixed
+//! and knows English and the languages in `refusal/phrases.rs`. It looks for the phrases
+//! of all languages, because a refusal is often too short to detect its language. A
+//! sentence may decline plainly (`I don't know`, `The sources do not say …`, `N/A`), have
+//! only words that are often used for declining (`no information`, `unable to`), or have
+//! neither.
 //!
-//! - All sentences decline plainly, and none goes on with `but` or the like:
+//! - If all sentences decline plainly, and none goes on with `but` or a similar word,
 //!   the answer abstains.
-//! - No sentence has any such words: it answers.
-//! - Anything between is unclear, and for a judge: `The sources do not name
+//! - If no sentence has any such words, it answers.
+//! - In all other cases it is unclear, and a judge decides: `The sources do not name
 //!   the year. The mill is older than the church.`
 
 mod phrases;
@@ -22,11 +22,11 @@ use std::sync::LazyLock;
 /// What the words of an answer say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wording {
-    /// It says that it does not answer, and nothing else.
+    /// All sentences decline.
     Abstains,
-    /// It says nothing of the kind.
+    /// No sentence has words of a refusal.
     Answers,
-    /// Some of it may.
+    /// Some sentences decline, or have words that are often used for declining.
     Unclear,
 }
 
@@ -69,7 +69,7 @@ static HINTS: Pattern = LazyLock::new(|| {
 static GOES_ON: Pattern =
     LazyLock::new(|| pattern(r"(?i)\b(?:but|however|although|though|except|nevertheless|still|yet|while)\b"));
 
-/// What an answer's words say. An answer without a word declines nothing.
+/// Classifies an answer by its words. An answer without words counts as [`Wording::Answers`].
 pub(super) fn wording(answer: &str) -> Wording {
     let plain = answer.replace(['’', '‘'], "'");
     let sentences = words::sentences(&plain);
@@ -83,17 +83,15 @@ pub(super) fn wording(answer: &str) -> Wording {
     }
 }
 
-/// What one sentence says, if it is English.
+/// Classifies one sentence by the English patterns.
 fn of_english_sentence(sentence: &str) -> Wording {
-    match (DECLINES.is_match(sentence), GOES_ON.is_match(sentence)) {
-        (true, false) => Wording::Abstains,
-        (true, true) => Wording::Unclear,
-        (false, _) if HINTS.is_match(sentence) => Wording::Unclear,
-        (false, _) => Wording::Answers,
+    if DECLINES.is_match(sentence) {
+        return if GOES_ON.is_match(sentence) { Wording::Unclear } else { Wording::Abstains };
     }
+    if HINTS.is_match(sentence) { Wording::Unclear } else { Wording::Answers }
 }
 
-/// What one sentence says, in whatever language.
+/// Classifies one sentence by the patterns of all languages.
 fn of_sentence(sentence: &str) -> Wording {
     let mut wording = of_english_sentence(sentence);
     if wording == Wording::Abstains {
@@ -429,7 +427,8 @@ mod tests {
         "연도는 알 수 없지만 교회보다 오래되었습니다.",
     ];
 
-    /// Answers that say what is not there, or what holds where it is not.
+    /// Answers that report that something is missing, or say what happens if it is missing. They contain
+    /// words of a refusal without being one.
     const NO_REFUSALS: [&str; 25] = [
         "로그에는 개인 정보가 없습니다.",
         "サーバーからの回答がありません。",

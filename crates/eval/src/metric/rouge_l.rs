@@ -7,19 +7,21 @@
 //! common subsequence: P = l / m, R = l / n, score = 2PR / (P + R), 0 if l = 0.
 //! Citations are taken off the answer first.
 //!
-//! Differences from `rouge_score` with its stemmer, which Ragas uses: words are
-//! stemmed with the English Snowball stemmer and not with Porter's first one
-//! (a few words differ, such as `generously`), and letters outside ASCII are
-//! kept, so that texts in other languages do not all score 0. These are stemmed in the
-//! language of question and reference, where there is a Snowball stemmer; each character
-//! of Chinese, Japanese, Korean, Thai and other scripts without spaces is a word, as in
-//! XL-Sum's multilingual ROUGE for Chinese (T. Hasan et al., 2021).
+//! Differences from `rouge_score` with its stemmer, which Ragas uses:
+//! - English words are stemmed with the Snowball stemmer and not with Porter's first one
+//!   (a few words differ, such as `generously`);
+//! - letters outside of ASCII are kept, so that texts in other languages do not all
+//!   score 0;
+//! - words are stemmed in the language of question and reference, if it has a Snowball
+//!   stemmer;
+//! - in Chinese, Japanese, Korean, Thai and other scripts without spaces each character is
+//!   a word, as in XL-Sum's multilingual ROUGE for Chinese (T. Hasan et al., 2021).
 //!
 //! Source: C.-Y. Lin, "ROUGE: A Package for Automatic Evaluation of Summaries",
 //! ACL workshop 2004.
 
 use super::{Describe, Description, Error, FormulaMetric, Metric, MetricContext, Needs, Sample};
-use crate::words::{language_of, tokens};
+use crate::words::tokens;
 use crate::{Missing, Score, Scored};
 use serde::{Deserialize, Serialize};
 
@@ -55,7 +57,7 @@ impl Describe for Config {
 
 fn score(sample: &Sample<'_>, stem: bool) -> Result<Scored, Missing> {
     let reference = sample.reference()?;
-    let stemmed = stem.then(|| language_of(&[&sample.question.question, reference]));
+    let stemmed = stem.then(|| sample.language());
     let wanted = tokens(reference, stemmed);
     if wanted.is_empty() {
         return Err(Missing::NotApplicable("the reference answer holds no word".into()));

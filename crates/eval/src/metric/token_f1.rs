@@ -3,20 +3,22 @@
 //! When to use it: for short and medium answers, where exact match is too
 //! strict. It needs no model. It punishes long answers to short references.
 //!
-//! With the words of the normal form as multisets: precision = shared /
-//! answer words, recall = shared / reference words, F1 = 2PR / (P + R), 0 if
-//! nothing is shared. Citations such as ` [1]` are taken off the answer first, if
-//! a passage has the number. Where an answer of another system comes without a
-//! column of passages, numbers up to 99 in brackets behind a space, a full
-//! stop or another citation count as such; `a[1]` and `[2024]` stay. Texts of
-//! which the normal form leaves nothing (`+`, `A`) are compared as they stand.
+//! With the words of the normal form (that of `exact_match`) as multisets: precision =
+//! shared / answer words, recall = shared / reference words, F1 = 2PR / (P + R), 0 if
+//! nothing is shared. In Chinese, Japanese, Korean, Thai and similar scripts, each
+//! character counts as a word. Citations such as ` [1]` are removed from the answer first,
+//! if a passage has the number. If an answer of another system comes without a column of
+//! passages, numbers up to 99 in brackets count as citations if they follow a space,
+//! punctuation, another citation or a character of a script without spaces; `a[1]` and
+//! `[2024]` stay. Texts of which the normal form leaves nothing (`+`, `A`) are compared as
+//! they stand.
 //!
 //! Source: P. Rajpurkar et al., "SQuAD: 100,000+ Questions for Machine
 //! Comprehension of Text", EMNLP 2016; P. Lewis et al., "MLQA: Evaluating
 //! Cross-lingual Extractive Question Answering", ACL 2020.
 
 use super::{Describe, Description, Error, FormulaMetric, Metric, MetricContext, Needs, ObjectiveRole, Sample};
-use crate::words::{answer_words, equal_without_words, language_of};
+use crate::words::{answer_words, equal_without_words};
 use crate::{Missing, Score, Scored};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -46,7 +48,7 @@ impl Describe for Config {
 
 fn score(sample: &Sample<'_>) -> Result<Scored, Missing> {
     let (reference, answer) = (sample.reference()?, sample.answer_text()?);
-    let language = language_of(&[&sample.question.question, reference]);
+    let language = sample.language();
     let (wanted, got) = (answer_words(reference, language), answer_words(&answer, language));
     if let Some(equal) = equal_without_words(&wanted, &got, (reference, &answer)) {
         return Ok(Scored::plain(Score::finite(if equal { 1.0 } else { 0.0 })));

@@ -112,10 +112,10 @@ pub fn confidence_sets(metrics: &[Scores], level: f64, seed: u64) -> Vec<Standin
     standings
 }
 
-/// The level of the one-sided test of one trial among so many: α divided by their number. With
-/// it, a trial's t passes the largest t of equal trials except in a share α of experiments. For
-/// two trials it is that of the two-sided test. The estimates of questions use it; the sets
-/// themselves permute.
+/// The level for a one-sided test of each of several trials: `level` divided by their number
+/// (Bonferroni's correction). If all trials are equal, any of them is then called different in at
+/// most a share `level` of experiments. For two trials it is the two-sided test at `level`. Only
+/// estimates of how many questions are needed use it; [`confidence_sets`] permutes scores instead.
 pub fn corrected_level(level: f64, trials: usize) -> f64 {
     level / trials.max(2) as f64
 }

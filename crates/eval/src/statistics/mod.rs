@@ -41,6 +41,13 @@ pub fn mean(values: &[f64]) -> Option<f64> {
     if values.is_empty() { None } else { Some(values.iter().sum::<f64>() / values.len() as f64) }
 }
 
+/// The median: the middle value, or the mean of the two middle ones. `None` if there are no values.
+pub fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let (low, high) = (values.get(values.len().checked_sub(1)? / 2)?, values.get(values.len() / 2)?);
+    Some(f64::midpoint(*low, *high))
+}
+
 /// The sample variance, by n − 1; 0 if n is 1.
 fn variance(values: &[f64]) -> f64 {
     let center = mean(values).unwrap_or_default();

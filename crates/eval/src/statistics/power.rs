@@ -1,21 +1,22 @@
 //! The smallest loss or difference that a paired test can detect (its power).
 //!
-//! When to use it: with a test that found no loss. "Not worse" on ten questions
-//! proves little, and this shows how little. And before a run: how large must a
-//! difference be, so that so many questions show it?
+//! When to use it: after a test that found no loss. "Not worse" on ten questions
+//! proves little, and this shows how little. Also before a run, to see how large a
+//! difference must be for the given number of questions to show it.
 //!
 //! - detectable loss: the mean loss that the one-sided sign-flip test at α finds
 //!   in four of five cases, (t(1 − α) + t(0.8)) · s / √n, with the observed spread s
 //!   of the differences. If losses below a margin do not count, the margin replaces
 //!   t(1 − α) · s / √n if it is larger.
 //! - fewest losses: the number k of questions that must be worse, with none better,
-//!   for a p-value below α, because p is then 2⁻ᵏ. However small the spread, the
-//!   mean loss must be so large that in four of five cases at least k questions are
-//!   worse: the mean size of a loss, times the smallest share p of lost questions
-//!   with P(Bin(n, p) ≥ k) ≥ 0.8.
-//! - detectable difference: the same for a number of questions that need not be that
-//!   of the observed differences. A two-sided test at α is the one-sided test at α / 2.
-//!   Scores of 0 or 1 that differ on a share p of the questions have the spread √p.
+//!   for a p-value below α, because that p-value is 2⁻ᵏ. However small the spread, a
+//!   detectable loss makes at least k questions worse in four of five cases. So it is
+//!   at least the mean size of a loss times q, where q is the smallest share of lost
+//!   questions with P(Bin(n, q) ≥ k) ≥ 0.8.
+//! - detectable difference: the same with another number of questions than the
+//!   observed one. A two-sided test at α is a one-sided test at α / 2. If scores are
+//!   0 or 1 and differ on a share d of the questions, √d is taken as the spread, which
+//!   is at most that.
 //!
 //! Source: J. Cohen, "Statistical Power Analysis for the Behavioral Sciences",
 //! 1988, chapter 2, with Student's t for samples of any size.
@@ -40,24 +41,25 @@ pub fn detectable_loss(differences: &[f64], alpha: f64, margin: f64) -> Option<f
 }
 
 /// The smallest mean difference that the one-sided test at `alpha` finds in four of five
-/// cases with so many questions, as a positive number, if the differences vary as
-/// `differences` do. `None` if fewer than [`fewest_losses`] of these are not 0, and with
-/// fewer questions than that, which show nothing.
+/// cases, as a positive number, with this number of questions. The spread is that of
+/// `differences`. `None` if fewer than [`fewest_losses`] of these differ from 0, or if there
+/// are fewer questions than that, which cannot show any difference.
 pub fn detectable_difference(differences: &[f64], questions: usize, alpha: f64) -> Option<f64> {
     Spread::of(differences, alpha)?.detectable(questions, alpha, 0.0)
 }
 
-/// [`detectable_difference`] for scores of 0 or 1, where two trials differ on this share of
-/// the questions. `None` if that is more than the share: no two such trials differ by so much.
+/// [`detectable_difference`] for two trials with scores of 0 or 1 that differ on this share of
+/// the questions. `None` if there are too few questions, or if the result would be larger than
+/// `share`, because the mean scores of such trials differ by `share` at most.
 pub fn detectable_difference_of_binary_scores(questions: usize, share: f64, alpha: f64) -> Option<f64> {
     Spread { variance: share, changed: 1.0 }.detectable(questions, alpha, 0.0).filter(|least| *least <= share)
 }
 
 /// How much the differences of two trials vary from question to question.
 struct Spread {
-    /// Their variance.
+    /// The variance of the differences.
     variance: f64,
-    /// The mean size of those that are not 0.
+    /// The mean absolute value of the differences that are not 0.
     changed: f64,
 }
 
@@ -85,11 +87,11 @@ impl Spread {
     }
 }
 
-/// The smallest share of lost questions with which at least `fewest` of them are lost in
-/// four of five cases.
+/// The smallest share q such that at least `fewest` of `questions` are lost in four of five
+/// cases, if each question is lost with probability q.
 fn least_share(questions: usize, fewest: usize) -> Option<f64> {
     let (mut low, mut high) = (0.0, 1.0);
-    // Each step halves the distance, which is then below 10⁻¹².
+    // Bisection: after 40 halvings the interval is shorter than 10⁻¹².
     for _ in 0..40 {
         let share = f64::midpoint(low, high);
         let is_enough = Binomial::new(share, questions as u64).ok()?.sf(fewest as u64 - 1) >= POWER;
@@ -119,8 +121,8 @@ mod tests {
         assert_eq!(detectable_loss(&[0.0; 75], 0.05, 0.0), None, "no spread is known");
         let four: Vec<f64> = (0..75).map(|i| if i < 4 { 0.5 } else { 0.0 }).collect();
         assert_eq!(detectable_loss(&four, 0.05, 0.0), None, "four of 75 differ");
-        // Without any spread, five questions of 20 must still be lost in four of five cases:
-        // so 0.313 of them, each by half.
+        // Even without any spread, five of 20 questions must be lost in four of five cases. That
+        // takes a share of 0.313 lost questions, each by 0.5.
         let least = detectable_loss(&[-0.5; 20], 0.05, 0.0).unwrap();
         assert!((least - 0.15665).abs() < 1e-5, "{least}");
         assert_eq!(detectable_loss(&[-0.5; 20], 0.05, 0.25), Some(0.25));
@@ -131,7 +133,7 @@ mod tests {
         let differences: Vec<f64> = (0..200).map(|i| if i % 2 == 0 { 0.5 } else { -0.5 }).collect();
         let of = |questions| detectable_difference(&differences, questions, 0.025).unwrap();
         assert!((of(400) / of(1600) - 2.0).abs() < 0.02, "{} {}", of(400), of(1600));
-        // The formula of the guide: 2.8 · sd / √n.
+        // The guide's formula: 2.8 · standard deviation / √n.
         assert!((of(400) - 2.8 * 0.5 / 20.0).abs() < 0.002, "{}", of(400));
         assert_eq!(detectable_loss(&differences, 0.025, 0.0), detectable_difference(&differences, 200, 0.025));
         assert_eq!(detectable_difference(&differences, 5, 0.025), None, "five questions show nothing");
@@ -145,9 +147,9 @@ mod tests {
             let found = least_share(questions, fewest).unwrap();
             assert!((found - share).abs() < 1e-5, "{fewest} of {questions}: {found}");
         }
-        // All six: 0.8 is the sixth power of the share.
+        // All six of six must be lost, so the sixth power of the share is 0.8.
         assert!((least_share(6, 6).unwrap() - 0.8f64.powf(1.0 / 6.0)).abs() < 1e-9);
-        // They count where the spread alone would call a smaller difference detectable.
+        // This share decides if the spread alone would allow a smaller difference.
         let tenth = Spread { variance: 0.1, changed: 1.0 }.detectable(10, 0.025, 0.0);
         assert_eq!(tenth, least_share(10, 6));
     }
@@ -156,7 +158,7 @@ mod tests {
     fn scores_of_0_or_1_show_what_their_discordant_questions_allow() {
         let of = |questions, share| detectable_difference_of_binary_scores(questions, share, 0.025);
         assert_eq!(of(5, 0.3), None, "six questions must be better, and none worse");
-        // It would take 0.116, and trials that differ on a tenth of the questions differ by 0.1 at most.
+        // The detectable difference is 0.116, but trials that differ on a tenth of the questions differ by at most 0.1.
         assert_eq!(of(60, 0.1), None);
         let close = |found: Option<f64>, expected: f64| assert!((found.unwrap() - expected).abs() < 0.005, "{found:?}");
         close(of(100, 0.1), 0.090);

@@ -1,12 +1,12 @@
 //! The normal form in which answers are compared.
 //!
-//! For English it is that of SQuAD's evaluation script (P. Rajpurkar et al.,
+//! For English it is the form of SQuAD's evaluation script (P. Rajpurkar et al.,
 //! EMNLP 2016): small letters, no punctuation, no articles, single spaces. For other
-//! languages it is that of MLQA's script (P. Lewis et al., ACL 2020), which extends it:
-//! the articles are those of the language, punctuation is Unicode's category P, and
-//! each Chinese character is a word.
+//! languages it is the form of MLQA's script (P. Lewis et al., ACL 2020), which extends
+//! SQuAD's: it removes the articles of the language and all characters of Unicode's
+//! category P, and counts each Chinese character as a word.
 //!
-//! The scripts of other data sets decide what MLQA lacks:
+//! Other data sets decide what a word is in these texts:
 //!
 //! | texts | words | source |
 //! |-------|-------|--------|
@@ -15,27 +15,33 @@
 //! | Thai, Lao, Khmer, Myanmar, Tibetan | each character with its marks | as for Han |
 //! | French | articles with `du`, `des`, `au`, `aux`, and `l'` | FQuAD (M. d'Hoffschmidt et al., 2020) |
 //!
-//! Differences: CMRC counts the longest run that both texts share, here order does not
-//! matter, as in SQuAD; KorQuAD and JSQuAD cut Latin words and numbers into characters
-//! too, here they stay words, as in MLQA, and spaces between characters of these scripts
-//! do not matter; typographic dashes longer than a hyphen separate words; texts are
-//! brought into one Unicode form before ([`folded`]).
+//! Differences from these scripts:
+//!
+//! - CMRC scores the longest run of characters that both texts share. Here the order of
+//!   words does not matter, as in SQuAD.
+//! - KorQuAD and JSQuAD also cut Latin words and numbers into characters. Here these stay
+//!   whole words, as in MLQA.
+//! - Spaces between characters of the scripts in the table do not matter.
+//! - Typographic dashes that are longer than a hyphen separate words.
+//! - Texts are first brought into one Unicode form ([`folded`]).
 
 use super::script::{folded, is_punctuation, parts};
 use super::stems::has_frequent_words;
 use whatlang::Lang;
 
-/// The language of texts that belong together, such as a question and its reference.
-/// English if it is not clear, or if none of the frequent words of the language are there.
+/// Detects the one language of several texts, such as a question and its reference.
+/// English if the detection is uncertain, or if the texts have no stop word of the detected
+/// language (see [`has_frequent_words`]).
 pub(crate) fn language_of(texts: &[&str]) -> Lang {
     let text = texts.join("\n");
     match rag::language_of_short_text(&text) {
-        Some(language) if has_frequent_words(&text, language) => language,
+        Some(language) if language != Lang::Eng && has_frequent_words(&text, language) => language,
         _ => Lang::Eng,
     }
 }
 
-/// The articles of a language, folded; of languages without articles there are none.
+/// The articles of a language, in the form of [`folded`]. Empty for languages that have none
+/// or are not listed.
 fn articles(language: Lang) -> &'static [&'static str] {
     match language {
         Lang::Eng => &["a", "an", "the"],
@@ -60,7 +66,7 @@ fn articles(language: Lang) -> &'static [&'static str] {
     }
 }
 
-/// A word without an article that an apostrophe joins to it: `l'eau`.
+/// Removes an article that an apostrophe joins to the word: `l'eau` becomes `eau`.
 fn without_elided_article(word: &str, language: Lang) -> &str {
     let prefixes: &[&str] = match language {
         Lang::Fra | Lang::Cat => &["l'", "l’"],
@@ -72,15 +78,15 @@ fn without_elided_article(word: &str, language: Lang) -> &str {
     noun.filter(|noun| !noun.is_empty()).unwrap_or(word)
 }
 
-/// An Arabic word without its article, if at least two letters stay, as in Lucene. The name of
-/// God keeps it.
+/// Removes the article `ال` from an Arabic word if at least two letters remain, as Lucene does.
+/// `الله` (God) stays whole.
 fn without_arabic_article(word: &str) -> &str {
     let noun = word.strip_prefix("ال").filter(|noun| noun.chars().nth(1).is_some() && word != "الله");
     noun.unwrap_or(word)
 }
 
-/// A text whose full-width punctuation, which no space follows, is spaces. Between digits it
-/// stays what its ASCII form is: `10：30`.
+/// Replaces full-width punctuation with spaces, because Chinese and Japanese put no space behind
+/// it. Between two digits it stays, so that `10：30` becomes the same as `10:30`.
 fn with_spaces_for_wide_punctuation(text: &str) -> String {
     let mut spaced = String::with_capacity(text.len());
     let mut characters = text.chars().peekable();
@@ -106,14 +112,14 @@ fn with_spaces_for_wide_punctuation(text: &str) -> String {
     spaced
 }
 
-/// The words of the normal form of a text in this language.
+/// The words of a text in its normal form, by the rules of this language.
 pub(crate) fn answer_words(text: &str, language: Lang) -> Vec<String> {
     let articles = articles(language);
     let text: String = folded(&with_spaces_for_wide_punctuation(text))
         .chars()
         .map(|c| match c {
             '\u{2012}'..='\u{2015}' | '\u{2e3a}' | '\u{2e3b}' => ' ',
-            // No space follows the punctuation of Chinese and Japanese.
+            // Chinese and Japanese put no space behind their punctuation.
             '\u{3001}'..='\u{3003}' | '\u{3008}'..='\u{3011}' | '\u{3014}'..='\u{301b}' => ' ',
             c => c,
         })
@@ -129,8 +135,9 @@ pub(crate) fn answer_words(text: &str, language: Lang) -> Vec<String> {
     words
 }
 
-/// Compares two texts without words in the normal form, such as `+`, or `A` for
-/// vitamin A; otherwise all such texts would be equal. `None` if one has words.
+/// Compares two texts that have no words in the normal form, such as `+`, or the answer `A`
+/// (vitamin A). Compares the texts themselves, because their empty lists of words would always
+/// be equal. `None` if one of them has words.
 pub(crate) fn equal_without_words(left: &[String], right: &[String], texts: (&str, &str)) -> Option<bool> {
     if !left.is_empty() || !right.is_empty() {
         return None;

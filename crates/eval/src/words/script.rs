@@ -1,16 +1,16 @@
-//! Characters: one form for texts that look the same, and the scripts without
-//! spaces between words.
+//! Characters: brings texts that look the same into one form, and knows punctuation, marks
+//! and the scripts that put no spaces between words.
 
 use std::borrow::Cow;
 use unicode_general_category::{GeneralCategory, get_general_category};
 use unicode_normalization::{UnicodeNormalization, char::is_combining_mark};
 
-/// A text in the form in which words are compared: NFKC, small letters, without invisible
-/// characters, vowel points and marks that only decorate. Full and half width, composed and
-/// decomposed characters are equal then, as are `ß` and `ss`, `ё` and `е`, `ı` and `i`, and
-/// the digits of all scripts.
+/// Brings a text into the form in which words are compared: NFKC, small letters, without
+/// invisible characters and vowel points. Then characters of full and half width, and composed
+/// and decomposed characters, are equal; so are `ß` and `ss`, `ё` and `е`, `ı` and `i`, and the
+/// digits of the scripts in [`ZEROS`].
 ///
-/// ASCII letters only become small.
+/// In a text of ASCII, only the case of letters changes.
 pub(crate) fn folded(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
         return match text.bytes().any(|byte| byte.is_ascii_uppercase()) {
@@ -19,7 +19,7 @@ pub(crate) fn folded(text: &str) -> Cow<'_, str> {
         };
     }
     let mut folded = String::with_capacity(text.len());
-    // Spacing accents would become a space and a mark.
+    // NFKC would turn a spacing accent such as `´` into a space and a combining mark.
     let visible = text.chars().filter(|c| c.is_ascii() || get_general_category(*c) != GeneralCategory::ModifierSymbol);
     for c in visible.nfkc() {
         match c {
@@ -38,8 +38,9 @@ pub(crate) fn folded(text: &str) -> Cow<'_, str> {
     folded.into()
 }
 
-/// Whether a character is not seen, or is mostly left out in writing: vowel points of Arabic
-/// and Hebrew, and the Arabic letter that only stretches a word.
+/// Whether a character is invisible or usually left out in writing: format characters, variation
+/// selectors, the vowel points of Arabic and Hebrew, and the Arabic tatweel, which only stretches
+/// a word.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}' | '\u{0640}' | '\u{064b}'..='\u{065f}' | '\u{0670}')
         || matches!(
@@ -49,20 +50,20 @@ fn is_invisible(c: char) -> bool {
         || (!c.is_ascii() && get_general_category(c) == GeneralCategory::Format)
 }
 
-/// The zeros of scripts with digits of their own; the nine other digits follow.
+/// The zero of each script that has its own digits. The digits 1 to 9 follow it in Unicode.
 const ZEROS: [char; 16] = [
     '\u{0660}', '\u{06f0}', '\u{0966}', '\u{09e6}', '\u{0a66}', '\u{0ae6}', '\u{0b66}', '\u{0be6}', '\u{0c66}',
     '\u{0ce6}', '\u{0d66}', '\u{0e50}', '\u{0ed0}', '\u{0f20}', '\u{1040}', '\u{17e0}',
 ];
 
-/// The ASCII digit of a digit in another script.
+/// The ASCII digit with the value of a digit of another script; `None` for all other characters.
 fn decimal_digit(c: char) -> Option<char> {
     let value = ZEROS.iter().find_map(|&zero| u32::from(c).checked_sub(zero.into()).filter(|value| *value < 10))?;
     char::from_digit(value, 10)
 }
 
-/// Whether a character is punctuation: Unicode's category P, and all ASCII symbols, as in
-/// SQuAD. The minus sign and the fraction slash count as their ASCII forms do.
+/// Whether a character is punctuation: Unicode's category P and, as in SQuAD, all ASCII symbols.
+/// The minus sign, the fraction slash and the commercial minus count like `-` and `/`.
 pub(crate) fn is_punctuation(c: char) -> bool {
     use GeneralCategory::{
         ClosePunctuation, ConnectorPunctuation, DashPunctuation, FinalPunctuation, InitialPunctuation, OpenPunctuation,
@@ -84,9 +85,9 @@ pub(crate) fn is_punctuation(c: char) -> bool {
         )
 }
 
-/// Whether a character belongs to a script without spaces between words, or to Hangul: Han,
-/// Kana, Bopomofo, Thai, Lao, Tibetan, Myanmar, Khmer. Each counts as a word, with the marks
-/// behind it.
+/// Whether each character of this script counts as a word, together with the marks behind it.
+/// True for the scripts without spaces between words (Han, Kana, Bopomofo, Thai, Lao, Tibetan,
+/// Myanmar, Khmer) and for Hangul, whose syllables are compared one by one.
 pub(crate) fn is_unspaced(c: char) -> bool {
     matches!(c,
         '\u{0e00}'..='\u{0fff}'
@@ -99,7 +100,7 @@ pub(crate) fn is_unspaced(c: char) -> bool {
         | '\u{1b000}'..='\u{1b16f}' | '\u{20000}'..='\u{3ffff}')
 }
 
-/// Whether a character is a mark on the letter before it.
+/// Whether a character is a combining mark, which belongs to the letter before it.
 pub(crate) fn is_mark(c: char) -> bool {
     !c.is_ascii() && is_combining_mark(c)
 }
@@ -109,8 +110,8 @@ pub(crate) fn is_word_character(c: char) -> bool {
     c.is_alphanumeric() || is_mark(c)
 }
 
-/// The parts of a word: runs of a script with spaces, and single characters of the others
-/// (`true`).
+/// Splits a word into parts. `true`: one character for which [`is_unspaced`] holds, with its
+/// marks. `false`: a run of other characters, such as a Latin word.
 pub(crate) fn parts(word: &str) -> impl Iterator<Item = (bool, &str)> {
     let mut rest = word;
     std::iter::from_fn(move || {

@@ -1,15 +1,17 @@
-//! Words of texts for comparing them: stemmed in their language, without stop words.
+//! Splits texts into words for comparisons: stemmed by the rules of a language, and without
+//! its stop words.
 
 use super::script::{folded, is_unspaced, is_word_character, parts};
-use rust_stemmers::{Algorithm, Stemmer};
+use rag::analysis::{Language, stop_words};
+use rust_stemmers::Stemmer;
 use std::{
     collections::{HashMap, HashSet},
     sync::LazyLock,
 };
 use whatlang::{Lang, Script};
 
-/// Stop words of English, which are ignored when questions are compared or an answer is
-/// searched in a passage.
+/// English stop words. They are ignored when questions are compared and when the words of an
+/// answer are looked for in a passage.
 const STOP_WORDS: &[&str] = &[
     "a", "an", "and", "are", "as", "at", "be", "by", "can", "could", "did", "do", "does", "for", "from", "had", "has",
     "have", "how", "if", "in", "into", "is", "it", "its", "must", "not", "of", "on", "or", "should", "so", "such",
@@ -17,41 +19,21 @@ const STOP_WORDS: &[&str] = &[
     "what", "when", "where", "which", "who", "whom", "why", "will", "with", "would", "you", "your",
 ];
 
-/// Languages with their Snowball stemmer and the code of NLTK's list of stop words, which has
-/// none for Tamil.
-const LANGUAGES: [(Lang, Algorithm, Option<&str>); 17] = [
-    (Lang::Ara, Algorithm::Arabic, Some("ar")),
-    (Lang::Dan, Algorithm::Danish, Some("da")),
-    (Lang::Nld, Algorithm::Dutch, Some("nl")),
-    (Lang::Fin, Algorithm::Finnish, Some("fi")),
-    (Lang::Fra, Algorithm::French, Some("fr")),
-    (Lang::Deu, Algorithm::German, Some("de")),
-    (Lang::Ell, Algorithm::Greek, Some("el")),
-    (Lang::Hun, Algorithm::Hungarian, Some("hu")),
-    (Lang::Ita, Algorithm::Italian, Some("it")),
-    (Lang::Nob, Algorithm::Norwegian, Some("no")),
-    (Lang::Por, Algorithm::Portuguese, Some("pt")),
-    (Lang::Ron, Algorithm::Romanian, Some("ro")),
-    (Lang::Rus, Algorithm::Russian, Some("ru")),
-    (Lang::Spa, Algorithm::Spanish, Some("es")),
-    (Lang::Swe, Algorithm::Swedish, Some("sv")),
-    (Lang::Tam, Algorithm::Tamil, None),
-    (Lang::Tur, Algorithm::Turkish, Some("tr")),
-];
-
-/// The folded stop words of each language that has some.
+/// The stop words of each language that has a stemmer, in the form of [`folded`].
 static LISTS: LazyLock<HashMap<Lang, HashSet<String>>> = LazyLock::new(|| {
-    let mut lists: HashMap<Lang, HashSet<String>> = HashMap::new();
+    let list = |language: Language| {
+        let words = stop_words(language).iter().map(|word| folded(word).into_owned());
+        (language.lang(), words.collect())
+    };
+    let stemmed = Language::all().into_iter().filter(|&language| rag::analysis::stemmer(language).is_some());
+    let mut lists: HashMap<Lang, HashSet<String>> = stemmed.map(list).collect();
     lists.insert(Lang::Eng, STOP_WORDS.iter().map(|&word| word.to_owned()).collect());
-    for (language, _, code) in LANGUAGES {
-        let words = code.map(stop_words::get).unwrap_or_default();
-        lists.insert(language, words.iter().map(|word| folded(word).into_owned()).collect());
-    }
     lists
 });
 
-/// Whether a text has a stop word of a language that is none of English. Of a language without a
-/// list, and of one in other letters than Latin ones, nothing is asked.
+/// Whether a text has a stop word of this language that is not also an English stop word. Always
+/// true for languages without a list of stop words, and for languages that are not written in
+/// Latin letters.
 pub(super) fn has_frequent_words(text: &str, language: Lang) -> bool {
     let Some(list) = LISTS.get(&language).filter(|list| !list.is_empty() && is_latin(language)) else { return true };
     runs(&folded(text)).any(|word| list.contains(word) && !STOP_WORDS.contains(&word))
@@ -62,14 +44,11 @@ fn is_latin(language: Lang) -> bool {
 }
 
 fn stemmer(language: Lang) -> Option<Stemmer> {
-    if language == Lang::Eng {
-        return Some(Stemmer::create(Algorithm::English));
-    }
-    LANGUAGES.iter().find(|(known, _, _)| *known == language).map(|(_, algorithm, _)| Stemmer::create(*algorithm))
+    rag::analysis::stemmer(language.into()).map(Stemmer::create)
 }
 
-/// The stemmers of a text: of its language, and of English for Latin words among other
-/// scripts.
+/// The stemmers for a text: the stemmer of its language, and the English one for Latin words in
+/// a language of another script. `None` where there is no stemmer.
 struct Stemmers {
     own: Option<Stemmer>,
     latin: Option<Stemmer>,
@@ -81,7 +60,7 @@ impl Stemmers {
         Self { own: stemmer(language), latin }
     }
 
-    /// The stem of a word with more than three letters.
+    /// Stems a word. Words of up to three letters stay as they are.
     fn stem(&self, word: &str) -> String {
         let stemmer = match &self.latin {
             Some(latin) if word.starts_with(|c: char| c.is_ascii()) => Some(latin),
@@ -99,11 +78,11 @@ fn runs(folded: &str) -> impl Iterator<Item = &str> {
     folded.split(|c: char| !is_word_character(c)).filter(|run| !run.is_empty())
 }
 
-/// The words of a text in small letters: runs of letters and digits, and single characters of
-/// scripts without spaces. With a language, words of more than three letters are stemmed by
-/// its Snowball stemmer, if it has one.
+/// The words of a text, in the form of [`folded`]: runs of letters and digits, and single
+/// characters of scripts without spaces. If `stemmed` is a language, words of more than three
+/// letters are stemmed, as far as there is a Snowball stemmer (see [`Stemmers`]).
 ///
-/// Source of stemming and cutting by language: XL-Sum's multilingual ROUGE (T. Hasan et al.,
+/// Source for stemming and splitting by language: XL-Sum's multilingual ROUGE (T. Hasan et al.,
 /// 2021).
 pub(crate) fn tokens(text: &str, stemmed: Option<Lang>) -> Vec<String> {
     let stemmers = stemmed.map(Stemmers::new);
@@ -115,8 +94,9 @@ pub(crate) fn tokens(text: &str, stemmed: Option<Lang>) -> Vec<String> {
     words.collect()
 }
 
-/// The stems of a text without the stop words of its language. Of scripts without spaces it
-/// has each two neighbours, because single characters stand in nearly every passage.
+/// The stems of a text, without the stop words of its language. In scripts without spaces, each
+/// pair of neighbouring characters counts as a stem, because nearly every passage has any
+/// frequent character.
 pub(crate) fn content_stems(text: &str, language: Lang) -> HashSet<String> {
     let stemmers = Stemmers::new(language);
     let lists = [language, Lang::Eng].map(|language| LISTS.get(&language));
@@ -147,6 +127,7 @@ pub(crate) fn content_stems(text: &str, language: Lang) -> HashSet<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rust_stemmers::Algorithm;
 
     #[test]
     fn tokens_are_stemmed_beyond_three_letters() {
@@ -197,12 +178,5 @@ mod tests {
     fn scripts_without_spaces_have_pairs_of_characters() {
         let of = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<HashSet<String>>();
         assert_eq!(content_stems("软件包，the apt工具。包", Lang::Cmn), of(&["软件", "件包", "apt", "工具", "包"]));
-    }
-
-    #[test]
-    fn every_stemmer_has_a_list_but_tamil() {
-        for (language, _, code) in LANGUAGES {
-            assert_eq!(LISTS[&language].is_empty(), code.is_none(), "{language:?}");
-        }
     }
 }

@@ -130,23 +130,7 @@ fn chunks() -> Vec<Chunk> {
         metadata: [("year".to_owned(), json!(1700)), ("tags".to_owned(), json!(["oats"]))].into(),
         space: "\n\n\n".into(),
     };
-    let bare = Chunk {
-        document: String::new(),
-        number: 0,
-        span: Span { start: 0, end: 0 },
-        text: String::new(),
-        searchable: false,
-        level: 0,
-        parent: None,
-        previous: None,
-        next: None,
-        page: None,
-        book: None,
-        heading: None,
-        metadata: Default::default(),
-        space: "".into(),
-    };
-    vec![chunk, bare]
+    vec![chunk, Chunk::default()]
 }
 
 #[test]

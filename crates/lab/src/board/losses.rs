@@ -1,10 +1,11 @@
-//! The remark on where the first trial lost the evidence of questions.
+//! The remark on the steps at which the first trial lost golden evidence.
 
 use super::note::{About, Note};
 use crate::number::count;
 use crate::results::{Results, count_losses};
 
-/// A remark for the trial that answers; none if none of its questions was lost.
+/// The remark on the trial that answers for the run: its number of lost questions for each step.
+/// None if it lost no question, or if no trial answers for the run.
 pub(super) fn losses(results: &Results) -> Option<Note> {
     let first = results.answering(None).ok()?.trial;
     let trial = results.trials.iter().find(|trial| trial.trial.id == first)?;

@@ -26,7 +26,7 @@ pub enum About {
     Front,
     /// How trials do at one turn of conversations.
     Turns,
-    /// Where the first trial lost the evidence of questions.
+    /// The steps at which the first trial lost golden evidence.
     Losses,
     /// What a search asked for, and how trials were stopped.
     Search,

@@ -9,10 +9,9 @@ use super::{
 };
 use crate::{
     budget::BudgetResult,
-    number::{count, size},
+    number::{count, counted, size},
     results::{CutShare, JudgeResult, NotEnriched, Results, TrialResult, counts_money, cut_share},
     search::{SearchResult, StopKind},
-    warning::WarningCode,
 };
 use eval::{Missing, Score, dataset::Split, qualify::Qualification, statistics::Interval};
 use models::{Cap, Spending, SpentTotals};
@@ -21,11 +20,11 @@ use std::fmt::Write;
 /// How much was read, asked and tried.
 pub(super) fn corpus(results: &Results) -> String {
     let mut text = format!(
-        "{} documents ({} of text), {} questions, {} trials",
-        count(results.documents),
+        "{} ({} of text), {}, {}",
+        counted(results.documents, "document"),
         size(results.text_bytes),
-        results.questions.len(),
-        results.trials.len()
+        counted(results.questions.len(), "question"),
+        counted(results.trials.len(), "trial")
     );
     if !results.rejected.is_empty() {
         let _ = write!(text, ", not read: {}", count(results.rejected.len()));
@@ -159,10 +158,8 @@ fn missing(notes: &mut Vec<Note>, results: &Results) {
     }
     notes.extend(fallbacks(results));
     notes.extend(not_enriched(results));
-    // A warning says it with more numbers.
-    let is_ignored = results.looked_for.as_ref().is_some_and(|codes| !codes.contains(&WarningCode::LongTexts));
-    // The warning says the same.
-    if !is_ignored && results.warnings.iter().all(|warning| warning.code != WarningCode::LongTexts) {
+    // Runs of this version have the warning `long-texts` instead, unless it is ignored.
+    if results.looked_for.is_none() {
         notes.extend(cut_texts(results));
     }
     notes.extend(unknown_prices(results));
@@ -190,7 +187,8 @@ fn missing(notes: &mut Vec<Note>, results: &Results) {
         ),
     }));
     if !results.left_out.is_empty() {
-        let text = format!("{} questions were left out because of unread files", count(results.left_out.len()));
+        let were = if results.left_out.len() == 1 { "was" } else { "were" };
+        let text = format!("{} {were} left out because of unread files", counted(results.left_out.len(), "question"));
         notes.push(note(About::LeftOut, text));
     }
     if results.function_errors > 0 {
@@ -247,7 +245,7 @@ fn not_enriched(results: &Results) -> impl Iterator<Item = Note> {
 fn cut_texts(results: &Results) -> impl Iterator<Item = Note> {
     let texts = |found: &TrialResult| {
         let index = found.usage.index.models().map(|(_, used)| (used, "chunks", ", or set `long_texts` of the model"));
-        // A reranker reads pairs, and has no such setting.
+        // Among these models are rerankers, which have no such setting.
         let questions = found.usage.questions.models().map(|(_, used)| (used, "texts", ""));
         let note = |(used, texts, setting)| {
             let cut = cut_text(&cut_share(used)?, texts);
@@ -258,7 +256,8 @@ fn cut_texts(results: &Results) -> impl Iterator<Item = Note> {
     group_by_text(results, texts).map(of_trials)
 }
 
-/// What a model did not read, in words. `texts` is what its texts are, such as "chunks".
+/// A sentence on what a model did not read. `texts` is the plural noun for its texts, such as
+/// "chunks".
 fn cut_text(share: &CutShare, texts: &str) -> String {
     let number = |n: u64| count(usize::try_from(n).unwrap_or(usize::MAX));
     let (model, cut) = (&share.model, number(share.cut_texts));

@@ -74,8 +74,8 @@ impl TrialStanding {
     }
 }
 
-/// A row's standing in a word or two; for a trial that is behind, its group. A trial that is first although it found
-/// nothing for half of the questions or more is never called first without that.
+/// A row's standing in a word or two. A trial that is behind shows its group instead. If the first trial found nothing
+/// for half of the questions or more, its label also says for how many.
 pub(super) fn label(standing: TrialStanding, trial: &TrialResult) -> String {
     let label = match (standing, trial.group) {
         (TrialStanding::Behind, Some(group)) => format!("group {group}"),
@@ -89,7 +89,8 @@ pub(super) fn label(standing: TrialStanding, trial: &TrialResult) -> String {
     }
 }
 
-/// Where a trial stands among all of its run, in a sentence, with what limits it.
+/// A sentence on where a trial stands in its run. It also names the trial that this one equals, and the number of
+/// questions for which nothing was retrieved.
 pub(super) fn place(standing: TrialStanding, trial: &TrialResult) -> String {
     let has_answers = trial.questions.iter().any(|question| question.answer.is_some());
     let equal = trial.equal_to.as_ref().map(|EqualTrial { trial, same_output }| {

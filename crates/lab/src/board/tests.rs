@@ -215,7 +215,7 @@ fn what_is_missing_or_left_out_is_told_in_order() {
         "t02: retrieve bm25: down",
         "2 answers or verdicts are missing because a model failed: run again to ask for them",
         "a.pdf could not be read, so these results are without it: no permission; run again",
-        "1 questions were left out because of unread files",
+        "1 question was left out because of unread files",
         "1,000 stages, answers or scores are missing because a function of your own failed",
         "1,200 tasks executed, 34 taken from the store, 1 repeated because a worker died",
         "3 answers in the journal were damaged and were asked for again",

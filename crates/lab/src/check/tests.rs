@@ -665,9 +665,9 @@ fn a_code_that_was_not_looked_for_in_the_run_is_told_by_a_check() {
     assert_eq!(unknown_warnings(&[], None), None);
     let on_cluster = unknown_warnings(&codes, Some(&[WarningCode::LongTexts])).unwrap();
     assert!(
-        on_cluster.contains("warning `evidence-in-no-chunk`: ") && on_cluster.contains("on a cluster"),
+        on_cluster.contains("warning `evidence-in-no-chunk` is not known: ") && on_cluster.contains("on a cluster"),
         "{on_cluster}"
     );
     let earlier = unknown_warnings(&codes, None).unwrap();
-    assert!(earlier.contains("`evidence-in-no-chunk`, `long-texts`: an earlier version"), "{earlier}");
+    assert!(earlier.contains("`evidence-in-no-chunk`, `long-texts` is not known: an earlier version"), "{earlier}");
 }

@@ -1,4 +1,4 @@
-//! The facts that warnings are found from after a run: what it found, and what its chunks and word indexes hold.
+//! Collects the facts for the warnings of a finished run, from its results, its chunks and its word indexes.
 
 use super::losses::{SearchedChunks, min_overlap};
 use crate::{
@@ -21,38 +21,40 @@ use rag::{
     pipeline::chunks_left_by_filter,
 };
 use serde_json::json;
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
-/// The words of the error for a prompt that is longer than the model reads, as a missing score keeps them.
+/// A part of the error message for a prompt that is longer than the model reads. A missing score contains the message.
 const TOO_LONG: &str = "do not fit its context of";
 
-/// The warnings of a finished run. What cannot be read for them, such as an index that is no longer in the store, gives
-/// no warning.
+/// The warnings of a finished run. If chunks or an index cannot be read, for example because they are no longer in the
+/// store, the warnings that need them are left out.
 pub(crate) async fn warnings(
     session: &Session,
     prepared: &PreparedRun,
     outcome: &PlanOutcome,
-    results: &Results,
+    results: &mut Results,
 ) -> Vec<Warning> {
     let mut facts = found(prepared, results);
-    // On a cluster, chunks and indexes are on other machines.
+    // On a cluster, chunks and indexes are on other machines, so they are not read.
     if session.experiment.engine.ray.is_none() {
-        // The outcome of a search has the task ids of its last step's plan.
+        // After a search, the task ids of the outcome are those of its last step's plan, and not of the whole plan.
         let made = session.experiment.search.is_exhaustive().then_some(&outcome.outputs);
-        let mut reader = ChunkReader::new(prepared, made, results);
-        if let Err(error) = reader.add(&mut facts, results).await {
-            prepared.run_context.log("warnings_incomplete", json!({ "reason": crate::error_chain(&error) }));
-        }
+        let missing = ChunkReader::new(prepared, made, results).add(&mut facts, results).await;
+        // A run whose chunks or indexes are gone was not checked for these warnings.
+        results.looked_for.iter_mut().for_each(|codes| codes.retain(|code| !missing.contains(code)));
     }
     find(&facts, &session.experiment.warnings.ignore)
 }
 
-/// The warnings of results, without those for which chunks and indexes are read.
+/// The warnings that follow from results alone, without reading chunks or indexes.
 pub(crate) fn warnings_of_results(prepared: &PreparedRun, results: &Results, ignored: &[WarningCode]) -> Vec<Warning> {
     find(&found(prepared, results), ignored)
 }
 
-/// What was known before the run, and what the results say.
+/// The facts that were known before the run, and those from the results.
 fn found(prepared: &PreparedRun, results: &Results) -> RunFacts {
     let planned = |trial: &TrialResult| prepared.facts.trials.iter().find(|it| it.trial == trial.trial.id).cloned();
     let of_trial = |trial: &TrialResult| {
@@ -67,7 +69,7 @@ fn found(prepared: &PreparedRun, results: &Results) -> RunFacts {
     }
 }
 
-/// What the results say of a trial.
+/// The facts about a trial from the results.
 fn findings(results: &Results, trial: &TrialResult) -> TrialFindings {
     let retrieval = trial.retrieval;
     let answers: Vec<_> = trial.questions.iter().filter_map(|question| question.answer.as_ref()).collect();
@@ -98,7 +100,7 @@ fn findings(results: &Results, trial: &TrialResult) -> TrialFindings {
     }
 }
 
-/// The texts that models did not read to their end.
+/// For each model of a ledger that cut texts, what it did not read.
 fn cut_texts(ledger: &Ledger, of_chunks: bool) -> impl Iterator<Item = CutTextsFacts> {
     let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
     ledger.models().filter_map(|(_, used)| cut_share(used)).map(move |share| CutTextsFacts {
@@ -111,9 +113,10 @@ fn cut_texts(ledger: &Ledger, of_chunks: bool) -> impl Iterator<Item = CutTextsF
     })
 }
 
-/// Questions with a filter, of a trial in which nothing after the retriever changes the number of passages. Fewer
-/// passages may have other reasons too: words that few chunks have, or hits that the chunker joins. So a question counts
-/// as short only if the search remarked that its filter left too few chunks.
+/// Counts the questions with a filter, and those for which the filter left too few chunks. Nothing is counted for a
+/// trial in which a stage after the retriever changes the number of passages. There are other reasons for few passages:
+/// few chunks have the words of the question, or the chunker joins hits. So a question counts as short only if the
+/// search remarked that its filter left too few chunks.
 fn filter_facts(results: &Results, trial: &TrialResult) -> FilterFacts {
     let pipeline = &trial.trial.pipeline;
     let Some(wanted) = pipeline.retriever.limit().filter(|_| pipeline.passage_stages().is_empty()) else {
@@ -136,18 +139,18 @@ fn filter_facts(results: &Results, trial: &TrialResult) -> FilterFacts {
 /// Reads chunks and word indexes, each once.
 struct ChunkReader<'a> {
     prepared: &'a PreparedRun,
-    /// The outputs of the run, if they are those of the whole plan.
+    /// The names of the run's outputs by task; none if its task ids are not those of the whole plan.
     made: Option<&'a Outputs>,
     /// The share of a piece of evidence that one chunk must hold.
     min_overlap: f64,
     evidence: Arc<Vec<Vec<Evidence>>>,
-    /// What tables of chunks hold, by their tasks.
+    /// The facts about each table of chunks, by the tasks that made it.
     chunks: HashMap<Vec<TaskId>, ChunkFacts>,
-    /// Questions that share no word with any chunk, by the tasks of the word index and of the queries.
+    /// The number of questions that share no word with any chunk, by the tasks of the word index and of the queries.
     without_shared_words: HashMap<(Vec<TaskId>, Option<TaskId>), Option<usize>>,
 }
 
-/// What a table of chunks holds.
+/// The facts about a table of chunks.
 #[derive(Debug, Clone, Copy)]
 struct ChunkFacts {
     chunks: usize,
@@ -166,9 +169,15 @@ impl<'a> ChunkReader<'a> {
         }
     }
 
-    /// Adds to each trial what its chunks and its word index say.
-    async fn add(&mut self, facts: &mut RunFacts, results: &Results) -> Result<(), Error> {
+    /// Adds to each trial the facts from its chunks and its word index. Reads only what a warning needs. Returns the
+    /// codes for which chunks or an index of at least one trial could not be read.
+    async fn add(&mut self, facts: &mut RunFacts, results: &Results) -> BTreeSet<WarningCode> {
         let prepared = self.prepared;
+        let mut missing = BTreeSet::new();
+        let log = |error: &Error| {
+            prepared.run_context.log("warnings_incomplete", json!({ "reason": crate::error_chain(error) }));
+        };
+        let looks_for = |code: WarningCode| results.looked_for.iter().flatten().any(|known| *known == code);
         for trial in &mut facts.trials {
             let (Some(found), Some(number)) = (&mut trial.found, self.number(&trial.trial)) else { continue };
             let Some(result) = results.trials.iter().find(|result| result.trial.id == trial.trial) else { continue };
@@ -176,18 +185,38 @@ impl<'a> ChunkReader<'a> {
                 continue;
             }
             let (tasks, pipeline) = (&prepared.plan.trials[number], &result.trial.pipeline);
-            if let Some(ChunkFacts { chunks, evidence }) = self.chunk_facts(tasks, &pipeline.chunker).await? {
-                (found.chunks, found.evidence) = (Some(chunks), Some(evidence));
+            let lacks_total = found.cut_texts.iter().any(|cut| cut.of_chunks && cut.all.is_none());
+            let wants_chunks =
+                looks_for(WarningCode::EvidenceInNoChunk) || (lacks_total && looks_for(WarningCode::LongTexts));
+            if wants_chunks {
+                let read = self.chunk_facts(tasks, &pipeline.chunker).await;
+                match read.inspect_err(log).ok().flatten() {
+                    Some(ChunkFacts { chunks, evidence }) => {
+                        (found.chunks, found.evidence) = (Some(chunks), Some(evidence));
+                    }
+                    None => missing.extend([WarningCode::EvidenceInNoChunk]),
+                }
             }
-            // An index that only a later step searches says nothing of what the retriever could find.
-            if pipeline.retriever.indexes().contains(&IndexKind::Bm25) {
-                found.without_shared_words = self.without_shared_words(tasks, result, results).await?;
+            // The retriever itself has to search the index: an index of a later step does not show what the retriever
+            // can find.
+            let searches_words = pipeline.retriever.indexes().contains(&IndexKind::Bm25);
+            let wants_words = match trial.retriever.as_str() {
+                "bm25" => found.empty > 0 && looks_for(WarningCode::RetrievesNothing),
+                _ => looks_for(WarningCode::NoSharedWords),
+            };
+            if searches_words && wants_words {
+                let read = self.without_shared_words(tasks, result, results).await;
+                found.without_shared_words = read.inspect_err(log).ok().flatten();
+                // `retrieves-nothing` itself follows from the results.
+                if found.without_shared_words.is_none() && trial.retriever != "bm25" {
+                    missing.extend([WarningCode::NoSharedWords]);
+                }
             }
         }
-        Ok(())
+        missing
     }
 
-    /// What a trial's chunks hold; none if they are not in the store.
+    /// The facts about a trial's chunks; none if the chunks are not in the store.
     async fn chunk_facts(&mut self, tasks: &TrialTasks, chunker: &ChunkerConfig) -> Result<Option<ChunkFacts>, Error> {
         let chunks = &tasks.corpus.chunks;
         if let Some(known) = self.chunks.get(chunks) {
@@ -226,13 +255,13 @@ impl<'a> ChunkReader<'a> {
         Ok(found)
     }
 
-    /// The place of a trial in the plan.
+    /// The position of a trial in the plan; none if the plan does not have it.
     fn number(&self, id: &str) -> Option<usize> {
         let number = self.prepared.trials.iter().position(|trial| trial.id == id)?;
         (number < self.prepared.plan.trials.len()).then_some(number)
     }
 
-    /// Where the inputs are; none if one of them is not in the store.
+    /// The names of the inputs in the store; none if one of them is not there.
     async fn outputs(&self, inputs: &CorpusInputs) -> Result<Option<Outputs>, Error> {
         let mut outputs = Outputs::new();
         for id in inputs.all() {
@@ -247,15 +276,16 @@ impl<'a> ChunkReader<'a> {
     }
 }
 
-/// The evidence of each question that has a place in a document; questions without any are left out.
+/// For each question, its pieces of evidence that have a location in a document. Questions without such evidence are
+/// left out.
 fn placed_evidence(results: &Results) -> Vec<Vec<Evidence>> {
     let has_place = |item: &&Evidence| item.span.is_some_and(|span| !span.is_empty());
     let of_question = |question: &Question| question.evidence.iter().filter(has_place).cloned().collect::<Vec<_>>();
     results.questions.iter().map(of_question).filter(|evidence| !evidence.is_empty()).collect()
 }
 
-/// How many chunks are searched, and for how many questions no chunk holds enough of some evidence. A document without
-/// chunks was not read, which is another matter.
+/// Counts the searchable chunks, the questions, and the questions with evidence of which no chunk holds enough.
+/// Evidence in a document without any chunk does not count: that document was not read, or has no text.
 fn chunk_facts(searched: &SearchedChunks, questions: &[Vec<Evidence>]) -> ChunkFacts {
     let is_cut = |item: &Evidence| searched.has_document(&item.document) && !searched.holds(item);
     let in_no_chunk = questions.iter().filter(|evidence| evidence.iter().any(is_cut)).count();
@@ -263,7 +293,7 @@ fn chunk_facts(searched: &SearchedChunks, questions: &[Vec<Evidence>]) -> ChunkF
     ChunkFacts { chunks: searched.table.searchable().len(), evidence }
 }
 
-/// The texts whose words were searched for a question.
+/// The texts that a search by words searched for: the question's written queries, or else the question itself.
 fn searched_words(found: &QuestionResult, question: &str) -> Vec<String> {
     match found.queries.is_empty() {
         true => vec![question.to_owned()],
@@ -271,7 +301,7 @@ fn searched_words(found: &QuestionResult, question: &str) -> Vec<String> {
     }
 }
 
-/// How many questions share no word with any chunk; none without an index of words.
+/// The number of questions that share no word with any chunk; none if there is no word index.
 fn without_shared_words(indexes: &[Arc<rag::index::OpenIndex>], questions: &[Vec<String>]) -> Option<usize> {
     let index = indexes.iter().find_map(|index| index.get::<Bm25Index>())?;
     let shares = |words: &&Vec<String>| words.iter().any(|text| !index.search(text, 1).is_empty());
@@ -288,12 +318,7 @@ mod tests {
     use serde_json::from_value;
 
     fn chunk(document: &str, number: u32, (start, end): (usize, usize), searchable: bool) -> Chunk {
-        from_value(json!({
-            "document": document, "number": number, "span": { "start": start, "end": end }, "text": "",
-            "searchable": searchable, "level": 0, "parent": null, "previous": null, "next": null, "page": null,
-            "book": null, "heading": null,
-        }))
-        .unwrap()
+        Chunk { document: document.to_owned(), number, span: Span { start, end }, searchable, ..Chunk::default() }
     }
 
     fn evidence(document: &str, start: usize, end: usize) -> Evidence {

@@ -1,7 +1,7 @@
-//! Follows the golden evidence of each question through a trial: reads the passages after each stage,
-//! and hands them to [`results::losses`](crate::results) with what chunks and a deeper search tell
-//! of evidence that the search did not find. No call is made, and a failure here never fails a run:
-//! the trial's questions then have no step.
+//! Traces the golden evidence of each question through a trial. The passages after each stage show where it was lost.
+//! For evidence that the search did not find, chunks and a deeper search show why. [`results::losses`](crate::results)
+//! decides the step. No model is called. If something fails here, the run goes on, and the trial's questions have no
+//! step.
 
 mod held;
 mod refined;
@@ -28,7 +28,7 @@ use std::{collections::HashMap, sync::Arc};
 
 type PassagesByQuestion = Arc<HashMap<String, PassagesWithRemarks>>;
 
-/// What the steps of a trial's evidence are read from.
+/// A trial whose evidence is traced, and the run's plan and outputs that are read for it.
 #[derive(Clone, Copy)]
 pub(super) struct TracedTrial<'a> {
     prepared: &'a PreparedRun,
@@ -36,9 +36,9 @@ pub(super) struct TracedTrial<'a> {
     outcome: &'a PlanOutcome,
     trial: &'a Trial,
     tasks: &'a TrialTasks,
-    /// The share of an evidence item's bytes that counts as held.
+    /// The share of an evidence item's bytes that passages must hold for the item to count as held.
     min_overlap: f64,
-    /// Whether only what earlier runs stored is read: no chunks, and no search.
+    /// Whether only facts that earlier runs stored are used, without reading chunks or searching.
     only_stored: bool,
 }
 
@@ -47,12 +47,12 @@ struct TracedStage {
     step: LossStep,
     component: String,
     passages: PassagesByQuestion,
-    /// The stage's work, if it is no search.
+    /// The task of the stage.
     id: TaskId,
 }
 
-/// The share of evidence that the metrics of the experiment demand: of the first metric of the objective that looks at
-/// evidence, else of the first metric that does, else the default of `recall`.
+/// The `min_overlap` by which evidence counts as held: that of the first metric of the objective that has one, else of
+/// the first metric that has one, else the default of `recall`.
 pub(super) fn min_overlap(evaluate: &EvaluateSpec) -> f64 {
     let chosen = evaluate.metrics.iter().filter(|metric| evaluate.objective.contains(&metric.label()));
     let recall = MetricConfig::with_defaults("recall");
@@ -70,7 +70,7 @@ impl<'a> TracedTrial<'a> {
         Self { prepared, plan, outcome, trial, tasks, min_overlap, only_stored }
     }
 
-    /// Notes at each question of the trial the step at which its evidence was lost.
+    /// Sets the `loss` of each question of the trial. If that fails, logs the error and leaves them empty.
     pub(super) async fn trace(&self, metrics: &[MetricResult], questions: &mut [QuestionResult]) {
         match self.losses(metrics, questions).await {
             Ok(losses) => questions.iter_mut().zip(losses).for_each(|(question, loss)| question.loss = Some(loss)),
@@ -81,7 +81,7 @@ impl<'a> TracedTrial<'a> {
         }
     }
 
-    /// The loss of each question; empty if they are not all known from what is stored, and nothing else may be read.
+    /// The loss of each question. Empty if only stored facts may be used and they do not cover all questions.
     async fn losses(&self, metrics: &[MetricResult], found: &[QuestionResult]) -> Result<Vec<QuestionLoss>, Error> {
         let questions = &self.prepared.questions;
         let failed = |_: &Question| QuestionLoss { step: LossStep::FailedCall, component: None, evidence: Vec::new() };
@@ -113,7 +113,7 @@ impl<'a> TracedTrial<'a> {
         Ok(losses)
     }
 
-    /// The stages from the search on; none if the trial reads no passages.
+    /// The stages whose output is passages, from the search on. Empty if the trial reads no passages.
     async fn stages(&self) -> Result<Vec<TracedStage>, Error> {
         let generator = self.trial.pipeline.generator.as_ref();
         if generator.is_some_and(|generator| !generator.reads_passages()) {
@@ -140,7 +140,7 @@ impl<'a> TracedTrial<'a> {
         Ok(stages)
     }
 
-    /// Where the outputs of these tasks are.
+    /// The names of these tasks' outputs in the store.
     fn outputs(&self, ids: impl IntoIterator<Item = TaskId>) -> Outputs {
         let name = |id: TaskId| {
             let made = self.outcome.outputs.get(&id).cloned();
@@ -149,13 +149,13 @@ impl<'a> TracedTrial<'a> {
         ids.into_iter().map(name).collect()
     }
 
-    /// What became of each question's answer.
+    /// Each question's answer, and whether it is right.
     fn answers<'b>(&'b self, metrics: &'b [MetricResult], found: &'b [QuestionResult]) -> Vec<JudgedAnswer<'b>> {
         let (comparing, declining) = (answer_metrics(metrics), self.abstention(metrics));
         let of_question = |(question, found): (&'b Question, &'b QuestionResult)| {
             let answer = found.answer.as_ref();
             let declines = || Sample { question, passages: &found.passages, answer, columns: None }.declines();
-            // Where the documents hold no answer, it is right to decline.
+            // If the documents do not hold the answer, declining is right, and only `abstention` judges that.
             let metrics = if question.answerable { &comparing } else { &declining };
             let verdict = match (&found.answer, &found.error) {
                 (Some(_), _) => judge_answer(metrics, &found.scores, declines),
@@ -172,7 +172,7 @@ impl<'a> TracedTrial<'a> {
         self.prepared.questions.iter().zip(found).map(of_question).collect()
     }
 
-    /// The metric that says whether it was right to decline, if it is measured.
+    /// The metric `abstention`, which judges whether it was right to decline. Empty if it is not measured.
     fn abstention<'b>(&self, metrics: &'b [MetricResult]) -> Vec<&'b MetricResult> {
         let configs = &self.prepared.run_context.experiment.evaluate.metrics;
         let is_abstention = |config: &MetricConfig| matches!(config, MetricConfig::Abstention(_));

@@ -89,7 +89,7 @@ async fn the_estimate_counts_each_answer_and_each_score_of_each_answer() {
     let session = finished(folder.path(), SPACE, 5).await;
     // No tokenizer is known for the models: a question is estimated as 5 tokens, its passage as 89.
     let answer = INSTRUCTION_TOKENS + 5 + 89;
-    // Two ratings for each score, of a question, a reference of 3 tokens, and an answer of 17.
+    // Each score takes two ratings. Each rating reads the question, a reference of 3 tokens, and an answer of 17.
     let rating = INSTRUCTION_TOKENS + (5 + 3) + 17;
     for (questions, answers, judgements) in [(2, 1, 1), (2, 3, 1), (2, 1, 3), (4, 3, 2), (5, 2, 2)] {
         let case = design(questions, answers, judgements);

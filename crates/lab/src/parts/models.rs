@@ -172,7 +172,7 @@ impl EmbeddingModel for ModelElsewhere {
         let embedded = self.ask::<Vec<WireMatrix>>(&request).await?;
         let matrices: Result<Vec<Matrix>, PartFailure> = embedded.iter().map(WireMatrix::matrix).collect();
         let matrices = matrices.map_err(|failure| failure.of_model(&self.name))?;
-        // There are as many rows as tokens.
+        // A matrix has one row for each token of its text.
         let prompt_tokens = matrices.iter().map(|matrix| matrix.rows() as u64).sum();
         Ok((matrices, Usage { prompt_tokens, ..Usage::default() }))
     }

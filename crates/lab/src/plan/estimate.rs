@@ -1,11 +1,10 @@
 //! Estimates what the calls of a plan should cost, before any of them is made.
 //!
-//! Tokens are those of the model that is asked. Passages are taken to be as many as the settings allow,
-//! and as large as the chunks of a sample of the documents, and answers to be as long
-//! as `max_tokens`; answers that are in the journal already are not subtracted. So a run mostly costs less. How many statements an answer will
-//! have is not known yet: each metric estimates how often it asks its judges. If
-//! there are several judges, only the first divides answers into statements; all
-//! of them vote.
+//! Tokens are those of the model that is called. The estimate assumes as many passages as the settings allow, passages
+//! as large as the chunks of a sample of the documents, and answers as long as `max_tokens`. Answers that are in the
+//! journal already are not subtracted. So most runs cost less. How many statements an answer will have is not known
+//! yet: each metric estimates how often it calls its judges. If there are several judges, only the first divides
+//! answers into statements; all of them vote.
 
 use super::{Plan, graph::TaskId, model_load::ModelLoad, text_sizes::TextSizes, work::Sizes};
 use crate::spec::Experiment;
@@ -49,7 +48,7 @@ pub struct ModelEstimate {
 }
 
 impl CostEstimate {
-    /// The cost of some tasks of a plan.
+    /// The estimated cost of the tasks `to_run` of a plan.
     pub(crate) fn of(
         experiment: &Experiment,
         budget: Caps,
@@ -185,7 +184,7 @@ mod tests {
                      reranker = { pointwise = { model = \"gpt\", candidates = 9, top_n = 2 } }\n\
                      generator = { compact = { model = \"gpt\", max_tokens = 40, context_tokens = 300 } }\n";
         let fixture = Fixture::evaluating(space, "metrics = [\"recall\"]\n");
-        // `Why`, a space, `1` or `10`, and `?`.
+        // The tokens of a question such as `Why 1?`: the word, a space, the number, and the question mark.
         let question = 4;
         let questions = 20;
         let asked = INSTRUCTION_TOKENS + question;

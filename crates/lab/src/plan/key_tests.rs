@@ -316,7 +316,7 @@ fn sizes_are_those_of_the_text_in_shards_and_of_the_questions() {
     let [thousand, nothing] = [1_000, 0].map(TextSizes::of_tokens);
     let sizes = |tasks, texts| Sizes::new(&fixture.experiment, &fixture.questions, tasks, texts);
     let numbers = |sizes: &Sizes<'_>| (sizes.shard().text_tokens, sizes.all_question_tokens("small"));
-    // The questions have 0, 2 and 3 tokens: up to three digits are one.
+    // The questions have 0, 2 and 3 tokens: `cl100k_base` makes one token of up to three digits.
     assert_eq!(numbers(&sizes(&[], &thousand)), (1_000, 5), "without a shard, all is one");
     assert_eq!(numbers(&sizes(&plan.tasks, &thousand)), (334, 5), "a third of it, rounded up");
     assert_eq!(numbers(&sizes(&plan.tasks, &nothing)), (0, 5));

@@ -11,7 +11,7 @@ pub(super) const LABEL_TOKENS: u64 = 24;
 /// Tokens of a judge's reply.
 const VERDICT_TOKENS: u64 = 60;
 
-/// Counts the tokens of a text (second) as the model of a name (first) does.
+/// Counts the tokens of a text as a model does. The arguments are the model's name and the text.
 pub(crate) type CountTokens<'c> = dyn Fn(&str, &str) -> u64 + 'c;
 
 /// The calls to a model and their tokens.
@@ -29,7 +29,8 @@ impl ModelLoad {
         Self { calls, read, written }
     }
 
-    /// The load of pairs of two texts: `added` tokens more for each, and no more than `longest`.
+    /// This load for a model that reads pairs of texts. It adds `added` tokens to each pair, and limits the tokens read
+    /// to `longest` for each pair.
     pub(super) fn of_pairs(self, pairs: u64, added: u64, longest: u64) -> Self {
         let read = self.read.saturating_add(pairs.saturating_mul(added));
         Self { read: read.min(pairs.saturating_mul(longest)), ..self }
@@ -67,7 +68,7 @@ pub(crate) fn of_item<'a, C: Component + ?Sized>(
         passages: passages.len() as u64,
         passage_tokens: passages.iter().map(|passage| count(model, &passage.text)).sum(),
     };
-    // A component asks the same models for every item, in the same order.
+    // A component calls the same models for every item, in the same order, so the position identifies the model.
     let models = component.models().into_iter().enumerate();
     let asked = models.filter_map(|(at, model)| component.estimate_calls(item(model)).into_iter().nth(at));
     asked.map(|ask| (ask.model, ModelLoad::of(&ask))).collect()
@@ -78,8 +79,8 @@ pub(crate) fn question_and_reference_tokens(question: &Question, count: &dyn Fn(
     count(&question.question) + question.reference.as_deref().map_or(0, count)
 }
 
-/// The calls for one score. `item` gives the sizes in the tokens of a model; its text is that of
-/// question, reference and answer.
+/// The calls for one score. `item` returns the sizes of the judged item, in the tokens of the model with this name. Its
+/// text is that of question, reference and answer together.
 pub(crate) fn score<'a>(
     evaluate: &'a EvaluateSpec,
     metric: &MetricConfig,
@@ -127,7 +128,7 @@ mod tests {
     use crate::spec::Experiment;
     use serde_json::json;
 
-    /// A token for each character, and for the model `b` two.
+    /// Counts one token for each character, and two for the model `b`.
     fn count(model: &str, text: &str) -> u64 {
         text.chars().count() as u64 * if model == "b" { 2 } else { 1 }
     }
@@ -260,8 +261,8 @@ mod tests {
         let answer = rag::Answer { text: "x".repeat(43), ..rag::Answer::default() };
         let passages = [passage(400), passage(403)];
         let sample = |answer| Sample { question: &question, passages: &passages, answer, columns: None };
-        // 12 tokens of question and reference; the passages have 803 tokens, 401 each, and each has 24 tokens of
-        // label; one passage is read at once. Question and reference count with each call.
+        // Each call reads the question and the reference, which have 12 tokens, and one passage. The two passages have
+        // 803 tokens, so 401 each, and 24 tokens of label.
         let without = INSTRUCTION_TOKENS + 12 + 401 + 24;
         for (given, read) in [(None, without), (Some(&answer), without + 43)] {
             let found = score_of(&evaluate, &metric, &sample(given), &count);

@@ -28,7 +28,7 @@ pub struct PlanSummary {
     pub unread: Vec<Unread>,
     /// Questions that are left out, since their evidence stands in an unread file.
     pub left_out: Vec<String>,
-    /// What would put trials at a disadvantage, as far as that is known before the run.
+    /// The warnings that are known before the run.
     pub warnings: Vec<Warning>,
     /// How long the remaining tasks should take, from earlier runs on this machine.
     pub time: Option<TimeEstimate>,

@@ -1,7 +1,7 @@
-//! The sizes of an experiment's texts before a run: what estimates of calls and tokens are made from.
+//! The sizes of an experiment's texts before a run. Calls and tokens are estimated from them.
 //!
-//! The unit is a token of `cl100k_base`, in which the sizes of chunks are given. A model's
-//! own tokens are more or fewer, by a ratio that is measured on the same texts.
+//! The unit is a token of `cl100k_base`, in which chunkers count. A model's own tokens are more or fewer, by a ratio
+//! that is measured on the same texts.
 
 use rag::{Component, InputSize, chunk::ChunkerConfig};
 use std::collections::BTreeMap;
@@ -13,20 +13,20 @@ pub(crate) struct TextSizes {
     pub(crate) document_tokens: u64,
     /// How each model counts tokens, by its name in the experiment.
     pub(crate) models: BTreeMap<String, TokenRatio>,
-    /// The chunks of each chunker that could be tried.
+    /// The chunks of each chunker that could be run on the sample of the documents.
     pub(crate) chunks: Vec<(ChunkerConfig, ChunkSizes)>,
 }
 
 /// How a model counts tokens, compared with `cl100k_base`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct TokenRatio {
-    /// The model's tokens for each token of the documents.
+    /// The model's tokens for each `cl100k_base` token of the documents.
     pub(crate) documents: f64,
-    /// The model's tokens for each token of the questions.
+    /// The model's tokens for each `cl100k_base` token of the questions.
     pub(crate) questions: f64,
-    /// Tokens that are added to each text that is embedded.
+    /// The tokens that the model adds to each text or pair that it reads.
     pub(crate) added: u64,
-    /// Tokens of one text that the model reads.
+    /// The most tokens that the model reads of one text or pair.
     pub(crate) longest: u64,
 }
 
@@ -37,21 +37,21 @@ impl Default for TokenRatio {
 }
 
 impl TokenRatio {
-    /// A question with its passages, in the model's tokens.
+    /// Converts a question and its passages from `cl100k_base` tokens into the model's tokens.
     pub(super) fn question(&self, item: InputSize) -> InputSize {
         let InputSize { text_tokens, passage_tokens, passages } = item;
         let (text_tokens, passage_tokens) = (scale(text_tokens, self.questions), scale(passage_tokens, self.documents));
         InputSize { text_tokens, passage_tokens, passages }
     }
 
-    /// Documents or their chunks, in the model's tokens.
+    /// Converts documents or their chunks from `cl100k_base` tokens into the model's tokens.
     pub(super) fn document(&self, item: InputSize) -> InputSize {
         let InputSize { text_tokens, passage_tokens, passages } = item;
         let (text_tokens, passage_tokens) = (scale(text_tokens, self.documents), scale(passage_tokens, self.documents));
         InputSize { text_tokens, passage_tokens, passages }
     }
 
-    /// The tokens that the model reads of a text of the documents, when it is embedded.
+    /// The tokens that the model reads when it embeds a text of the documents that has this many `cl100k_base` tokens.
     fn read(&self, tokens: f64) -> f64 {
         (tokens * self.documents + self.added as f64).min(self.longest as f64)
     }
@@ -62,7 +62,7 @@ pub(super) fn scale(tokens: u64, ratio: f64) -> u64 {
     (tokens as f64 * ratio).ceil() as u64
 }
 
-/// The searchable chunks of a chunker, from those of a sample of the documents.
+/// The sizes of a chunker's searchable chunks, estimated from a sample of the documents.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct ChunkSizes {
     /// The tokens of each chunk of the sample, and how many chunks of the corpus it stands for.
@@ -70,37 +70,37 @@ pub(crate) struct ChunkSizes {
 }
 
 impl ChunkSizes {
-    /// The number of chunks.
+    /// The number of chunks in the corpus.
     pub(super) fn count(&self) -> f64 {
         self.sample.iter().map(|(_, weight)| weight).sum()
     }
 
-    /// Tokens of all chunks.
+    /// The tokens of all chunks in the corpus.
     pub(super) fn tokens(&self) -> f64 {
         self.sample.iter().map(|(tokens, weight)| f64::from(*tokens) * weight).sum()
     }
 
-    /// The size of the chunk that holds a token drawn by chance, in tokens: what is found is rather a
-    /// long chunk than a short one.
+    /// The size of a typical chunk that a search finds, in tokens: that of the chunk that holds a random token. It is
+    /// more than the mean, because a search finds long chunks more often than short ones.
     fn typical(&self) -> f64 {
         let squares: f64 = self.sample.iter().map(|(tokens, weight)| f64::from(*tokens).powi(2) * weight).sum();
         squares / self.tokens().max(1.0)
     }
 
-    /// The tokens that a model reads of all chunks, each with `more` tokens that an enricher has added.
+    /// The tokens that a model reads of all chunks, if an enricher has added `more` tokens to each of them.
     pub(super) fn read_by(&self, model: &TokenRatio, more: f64) -> f64 {
         self.sample.iter().map(|(tokens, weight)| model.read(f64::from(*tokens) + more) * weight).sum()
     }
 }
 
 impl TextSizes {
-    /// Only the tokens of all documents are known.
+    /// Sizes of which only the tokens of all documents are known.
     #[cfg(test)]
     pub(crate) fn of_tokens(document_tokens: u64) -> Self {
         Self { document_tokens, ..Self::default() }
     }
 
-    /// How a model counts tokens; as `cl100k_base` if it is not known.
+    /// How a model counts tokens. A model that is not known counts as `cl100k_base` does.
     pub(super) fn model(&self, name: &str) -> TokenRatio {
         self.models.get(name).copied().unwrap_or_default()
     }
@@ -110,7 +110,8 @@ impl TextSizes {
         self.chunks.iter().find(|(known, _)| known == chunker).map(|(_, sizes)| sizes)
     }
 
-    /// Passages of a chunker, as large as its chunks are, and not as they may be.
+    /// The size of passages of a chunker. If its chunks were measured, passages have their typical size instead of the
+    /// largest that the settings allow.
     pub(super) fn passages_of(&self, chunker: &ChunkerConfig, item: InputSize) -> InputSize {
         let most = chunker.estimate_output(item);
         let limit = chunker.chunk_size().filter(|limit| *limit > 0);
@@ -118,7 +119,7 @@ impl TextSizes {
         InputSize { passage_tokens: scale(most.passage_tokens, share.unwrap_or(1.0).min(1.0)), ..most }
     }
 
-    /// The tokens that a model reads when it embeds chunks whose sizes are not known.
+    /// The tokens that a model reads when it embeds chunks that were not measured one by one.
     pub(super) fn embedded(&self, model: &str, chunks: InputSize) -> f64 {
         let mean = chunks.passage_tokens as f64 / chunks.passages.max(1) as f64;
         self.model(model).read(mean) * chunks.passages.max(1) as f64
@@ -149,9 +150,9 @@ mod tests {
         let sizes = ChunkSizes { sample: vec![(100, 2.0), (300, 1.0)] };
         assert_eq!((sizes.count(), sizes.tokens()), (3.0, 500.0));
         let model = TokenRatio { documents: 1.5, added: 2, longest: 256, ..TokenRatio::default() };
-        // 152 tokens twice; 452 are cut to 256.
+        // 100 tokens are 152 of the model, twice; 300 are 452, cut to 256.
         assert_eq!(sizes.read_by(&model, 0.0), 2.0 * 152.0 + 256.0);
-        // With ten more tokens in each chunk.
+        // With ten more tokens in each chunk, 110 are 167.
         assert_eq!(sizes.read_by(&model, 10.0), 2.0 * 167.0 + 256.0);
         assert_eq!(ChunkSizes::default().read_by(&model, 0.0), 0.0);
         let known = TextSizes { models: [("m".to_owned(), model)].into(), ..TextSizes::default() };
@@ -168,7 +169,7 @@ mod tests {
         };
         let sample = vec![(100, 1.0), (300, 1.0)];
         let sizes = TextSizes { chunks: vec![(chunker(400), ChunkSizes { sample })], ..TextSizes::default() };
-        // 100 of 400 tokens are in the one, 300 in the other: 250.
+        // A random token is in the chunk of 300 tokens three times out of four: 250 on average.
         assert_eq!(sizes.passages_of(&chunker(400), item(0, 4, 0)), item(0, 4, 1_000));
         assert_eq!(sizes.passages_of(&chunker(200), item(0, 4, 0)), item(0, 4, 800), "not measured: the most");
         let empty = TextSizes { chunks: vec![(chunker(400), ChunkSizes::default())], ..TextSizes::default() };

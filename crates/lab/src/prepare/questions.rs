@@ -189,7 +189,7 @@ pub(super) struct CorpusSummary {
     pub(super) rejected: Vec<Rejected>,
     /// The fields that some document has.
     fields: BTreeSet<String>,
-    /// What warnings are found from.
+    /// The facts about the documents, for warnings.
     pub(super) facts: CorpusFacts,
     /// Questions that were taken out of the dataset, by id.
     pub(super) left_out: Vec<String>,

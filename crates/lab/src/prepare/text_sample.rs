@@ -1,9 +1,10 @@
 //! A sample of the documents, from which a plan estimates tokens and chunks without reading everything twice.
 //!
-//! At most 64 documents at equal distances, and the first 16 KiB of each: 1 MiB in all. A corpus
-//! within these limits is counted as a whole. Each chunker that asks no model cuts the sample once, and each model's
-//! tokenizer counts 2 KiB of each document.
+//! The sample has at most 64 documents at equal distances, and the first 16 KiB of each: 1 MiB in all. A corpus within
+//! these limits is measured as a whole. Each chunker that needs no model and no function cuts the sample once. Each
+//! model's tokenizer counts 2 KiB of each document.
 
+use super::even_sample::EvenSample;
 use crate::plan::text_sizes::{ChunkSizes, TextSizes, TokenRatio};
 use models::ModelTokenizer;
 use rag::{
@@ -13,21 +14,18 @@ use rag::{
 
 /// The most documents of a sample.
 const DOCUMENTS: usize = 64;
-/// The bytes of a document that are kept.
+/// The most bytes of a document that are kept.
 const BEGINNING: usize = 16 << 10;
-/// The bytes of a document or a question that each tokenizer counts.
+/// The most bytes of a document or a question that each tokenizer counts.
 const COUNTED: usize = 2 << 10;
 /// The most questions that each tokenizer counts.
 const QUESTIONS: usize = 64;
 
-/// Some of the documents.
+/// A sample of the documents of a corpus.
 #[derive(Debug, Default)]
 pub(crate) struct TextSample {
-    documents: Vec<SampledDocument>,
-    /// Every so many documents one is kept: 1, 2, 4, …, as the power of two.
-    halvings: u32,
-    /// Documents so far, and the bytes of their texts.
-    seen: usize,
+    documents: EvenSample<SampledDocument, DOCUMENTS>,
+    /// The bytes of all documents so far, inside and outside the sample.
     bytes: usize,
 }
 
@@ -59,21 +57,11 @@ impl SampledDocument {
 impl TextSample {
     /// Looks at the next document of the corpus.
     pub(crate) fn add(&mut self, document: &Document) {
-        let place = self.seen;
-        self.seen += 1;
         self.bytes += document.text.len();
-        if !place.is_multiple_of(1 << self.halvings) {
-            return;
-        }
-        if self.documents.len() == DOCUMENTS {
-            self.halvings += 1;
-            let mut at = 0..;
-            self.documents.retain(|_| at.next().is_some_and(|at: usize| at.is_multiple_of(2)));
-        }
-        self.documents.push(SampledDocument::of(document));
+        self.documents.add(|| SampledDocument::of(document));
     }
 
-    /// Measures the sizes of documents, of the chunks of these chunkers, and of the tokens of these models.
+    /// Measures the documents, the chunks of these chunkers, and how these models count tokens.
     pub(crate) fn measure<'a>(
         &self,
         chunkers: impl IntoIterator<Item = &'a ChunkerConfig>,
@@ -81,15 +69,16 @@ impl TextSample {
         models: impl IntoIterator<Item = (String, &'a ModelTokenizer)>,
     ) -> TextSizes {
         let counter = TokenCounter::shared();
-        let counted: usize = self.documents.iter().map(|document| counter.count(&document.beginning.text)).sum();
-        let read: usize = self.documents.iter().map(|document| document.beginning.text.len()).sum();
+        let counted: usize = self.documents.kept().iter().map(|document| counter.count(&document.beginning.text)).sum();
+        let read: usize = self.documents.kept().iter().map(|document| document.beginning.text.len()).sum();
         let density = counted as f64 / read.max(1) as f64;
         let chunks = chunkers.into_iter().filter_map(|chunker| Some((chunker.clone(), self.chunk_sizes(chunker)?)));
-        let texts: Vec<&str> = self.documents.iter().map(|document| middle(&document.beginning.text)).collect();
-        let questions: Vec<&str> = questions.iter().take(QUESTIONS).map(|question| middle(question)).collect();
+        let texts = self.documents.kept().iter().map(|document| middle(&document.beginning.text));
+        let (documents, questions) =
+            (CountedTexts::new(texts), CountedTexts::new(questions.iter().take(QUESTIONS).map(|text| middle(text))));
         let ratio = |model: &ModelTokenizer| TokenRatio {
-            documents: ratio(model, &texts),
-            questions: ratio(model, &questions),
+            documents: documents.ratio(model),
+            questions: questions.ratio(model),
             added: model.added as u64,
             longest: u64::try_from(model.max_tokens).unwrap_or(u64::MAX),
         };
@@ -100,22 +89,23 @@ impl TextSample {
         }
     }
 
-    /// The searchable chunks of a chunker, each with the number of chunks of the corpus that it stands for.
-    /// None if the chunker asks a model, or if a chunk is as long as what is kept of a document.
+    /// The searchable chunks of a chunker, each with the number of chunks of the corpus that it stands for. None if the
+    /// chunker needs a model or a function, if it fails, or if a chunk is as long as the kept text of its document.
     fn chunk_sizes(&self, chunker: &ChunkerConfig) -> Option<ChunkSizes> {
         if chunker.runs_function() || chunker.needs_embedder() || !chunker.models().is_empty() {
             return None;
         }
         let chunker = chunker.build(&Context::default()).ok()?;
-        let sampled: usize = self.documents.iter().map(|document| document.bytes).sum();
+        let sampled: usize = self.documents.kept().iter().map(|document| document.bytes).sum();
         let weight = self.bytes as f64 / sampled.max(1) as f64;
         let mut sample = Vec::new();
-        for document in self.documents.iter().filter(|document| document.bytes > 0) {
+        for document in self.documents.kept().iter().filter(|document| document.bytes > 0) {
             let mut chunks = chunker.chunk_now(&document.beginning).ok()?;
             chunks.retain(|chunk| chunk.searchable);
             let mut covered = document.bytes;
             if document.is_cut() {
-                // The last chunk is cut short, and stands for what comes behind the chunks before it.
+                // The last chunk is cut short, so it is left out. The chunks before it stand for the rest of the
+                // document too.
                 covered = chunks.pop()?.span.start;
                 if chunks.is_empty() || covered == 0 {
                     return None;
@@ -129,14 +119,28 @@ impl TextSample {
     }
 }
 
-/// A model's tokens for each token of `cl100k_base`; 1 if there is no text.
-fn ratio(model: &ModelTokenizer, texts: &[&str]) -> f64 {
-    let count = |count: &dyn Fn(&str) -> usize| texts.iter().map(|text| count(text)).sum::<usize>();
-    let (own, unit) = (count(&|text| model.count(text)), count(&|text| TokenCounter::shared().count(text)));
-    if own == 0 || unit == 0 { 1.0 } else { own as f64 / unit as f64 }
+/// Texts that each model's tokenizer counts.
+struct CountedTexts<'a> {
+    texts: Vec<&'a str>,
+    /// Their tokens of `cl100k_base`.
+    tokens: usize,
 }
 
-/// The middle of a text: its beginning may be a title or a menu.
+impl<'a> CountedTexts<'a> {
+    fn new(texts: impl Iterator<Item = &'a str>) -> Self {
+        let texts: Vec<&str> = texts.collect();
+        let tokens = texts.iter().map(|text| TokenCounter::shared().count(text)).sum();
+        Self { texts, tokens }
+    }
+
+    /// A model's tokens for each token of `cl100k_base`; 1 if there is no text.
+    fn ratio(&self, model: &ModelTokenizer) -> f64 {
+        let own: usize = self.texts.iter().map(|text| model.count(text)).sum();
+        if own == 0 || self.tokens == 0 { 1.0 } else { own as f64 / self.tokens as f64 }
+    }
+}
+
+/// The middle of a text. Its beginning is not typical: it may be a title or a menu.
 fn middle(text: &str) -> &str {
     let start = text.ceil_char_boundary(text.len().saturating_sub(COUNTED) / 2);
     &text[start..text.floor_char_boundary(start + COUNTED)]
@@ -179,7 +183,7 @@ mod tests {
         serde_json::from_value(json!({ "sentence": { "chunk_size": size, "chunk_overlap": overlap } })).unwrap()
     }
 
-    /// The chunks that the chunker really makes, and their tokens.
+    /// The number of chunks that the chunker makes of all texts, and their tokens.
     fn real(chunker: &ChunkerConfig, texts: &[String]) -> (f64, f64) {
         let built = chunker.build(&Context::default()).unwrap();
         let chunks = texts.iter().flat_map(|text| built.chunk_now(&document(text.clone())).unwrap());
@@ -195,8 +199,9 @@ mod tests {
     fn documents_at_equal_distances_are_kept_however_many_there_are() {
         for (documents, kept) in [(0, 0), (1, 1), (64, 64), (65, 33), (128, 64), (129, 33), (1_000, 63)] {
             let sample = sample((0..documents).map(|i| format!("{i}")));
-            assert_eq!((sample.documents.len(), sample.seen), (kept, documents), "{documents}");
-            let places: Vec<usize> = sample.documents.iter().map(|it| it.beginning.text.parse().unwrap()).collect();
+            let sampled = sample.documents.kept();
+            assert_eq!(sampled.len(), kept, "{documents}");
+            let places: Vec<usize> = sampled.iter().map(|it| it.beginning.text.parse().unwrap()).collect();
             let step = places.get(1).copied().unwrap_or(1);
             assert!(places.iter().enumerate().all(|(at, place)| *place == at * step), "{places:?}");
         }

@@ -1,23 +1,23 @@
-//! How much of its texts a model did not read, because they are longer than it reads.
+//! The share of its texts that a model did not read, because they are longer than its limit.
 
 use models::ModelUsage;
 
-/// What a model did not read of its texts, or of pairs of a question and a passage.
+/// What a model did not read of its texts. For a reranker, a text is a pair of a question and a passage.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CutShare {
-    /// The model's name, as its identity has it.
+    /// The model's name, from its identity.
     pub model: String,
-    /// The most tokens of a text, or of a pair, that it reads; none if that is not known.
+    /// The most tokens of a text that it reads; none if that is not known.
     pub max_tokens: Option<u64>,
-    /// Texts of which it read only the beginning.
+    /// The number of texts of which it read only the beginning.
     pub cut_texts: u64,
-    /// All its texts; none if that is not known, because an earlier version counted them.
+    /// The number of all its texts; none if that is not known, because an earlier version did not count them.
     pub texts: Option<u64>,
     /// The share of the tokens of all its texts that it did not read, from 0 to 1; none if that is not known.
     pub lost: Option<f64>,
 }
 
-/// What a model did not read; none if it read all texts to their end, or is not known to have cut one.
+/// What a model did not read; none if it is not known to have cut a text.
 pub fn cut_share(used: &ModelUsage) -> Option<CutShare> {
     let ModelUsage { cut_texts, cut_tokens, .. } = *used;
     let all = used.prompt_tokens.saturating_add(cut_tokens);
@@ -25,7 +25,7 @@ pub fn cut_share(used: &ModelUsage) -> Option<CutShare> {
         model: used.model.clone(),
         max_tokens: Some(used.max_tokens).filter(|limit| *limit > 0),
         cut_texts,
-        // Sums with the counts of earlier versions lack some texts.
+        // Earlier versions did not count all texts, so a sum with their counts can be too small.
         texts: Some(used.texts).filter(|texts| *texts >= cut_texts),
         lost: (cut_tokens > 0).then(|| cut_tokens as f64 / all as f64),
     })

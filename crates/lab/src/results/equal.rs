@@ -1,9 +1,9 @@
-//! Which trials are equal on every question. Equal trials are one observation: in the tests they count as one
-//! ([`representatives`]), and they are told as one.
+//! Finds trials that are equal on every question. In the tests, equal trials count as one observation
+//! ([`representatives`]), and reports name them together.
 //!
-//! The test behind the groups exchanges the scores of trials within each question. That is right for trials that could
-//! have had each other's scores. Two columns that are equal everywhere can never differ, so a second one tells nothing,
-//! makes the mean that trials are compared with lean to their side, and makes the correction for many trials stricter.
+//! The test behind the groups swaps the scores of trials within each question. It assumes that each trial could have
+//! had the scores of the others. Two equal columns can never differ, so the second one adds no information. It would
+//! also pull the mean of all trials towards the equal ones, and make the correction for many trials too strict.
 
 use super::{
     EqualTrial, MetricResult, QuestionResult, Results, TrialResult,
@@ -12,11 +12,12 @@ use super::{
 use crate::warning::EqualTrials;
 use store::{Key, KeyBuilder};
 
-/// A trial's scores of the objective's metrics, one column after the other, as bits.
+/// The bits of a trial's scores by the metrics of the objective, one metric after the other.
 type ScoreBits = Vec<Option<u64>>;
 
-/// Notes at each trial the earlier one that it equals. Trials are in their order; those that a search stopped are left
-/// out, since they were not asked everything, and so are trials that lack a score that they should have.
+/// Sets `equal_to` of each trial to the earlier trial that it equals, if possible one with the same output. `trials`
+/// are in the order of the leaderboard. Two kinds of trials equal none: those that a search stopped, because they were
+/// not asked everything, and those that lack a score that they should have.
 pub(super) fn mark(trials: &mut [TrialResult], metrics: &[&MetricResult], part: ObjectivePart<'_>) {
     let keys: Vec<Option<ScoreBits>> = trials.iter().map(|trial| complete_scores(trial, metrics, part)).collect();
     // Outputs are compared only where scores are equal: hashing them costs more.
@@ -35,20 +36,21 @@ pub(super) fn mark(trials: &mut [TrialResult], metrics: &[&MetricResult], part: 
     }
 }
 
-/// For each trial, the place of the first trial with the same scores: itself, if there is no earlier one. What
-/// [`mark`] noted decides.
+/// For each trial, the position of the first trial with the same scores, as set by [`mark`]. It is the trial's own
+/// position if no earlier trial has them.
 pub(super) fn representatives(trials: &[TrialResult]) -> Vec<usize> {
     let mut firsts: Vec<usize> = Vec::with_capacity(trials.len());
     for (i, trial) in trials.iter().enumerate() {
         let earlier =
             trial.equal_to.as_ref().and_then(|equal| trials[..i].iter().position(|it| it.trial.id == equal.trial));
-        // The trial that it equals has a representative already.
+        // The earlier trial already has a representative.
         firsts.push(earlier.map_or(i, |earlier| firsts[earlier]));
     }
     firsts
 }
 
-/// The scores; none for a stopped trial, and for one that lacks a score that it should have, or has none.
+/// The bits of a trial's scores. None for a stopped trial, for a trial that lacks a score that it should have, and for
+/// a trial without any score.
 fn complete_scores(trial: &TrialResult, metrics: &[&MetricResult], part: ObjectivePart<'_>) -> Option<ScoreBits> {
     let fails = |question: &QuestionResult| {
         metrics.iter().any(|metric| question.scores.get(&metric.name).is_some_and(|scored| scored.score.is_failure()))
@@ -61,8 +63,8 @@ fn complete_scores(trial: &TrialResult, metrics: &[&MetricResult], part: Objecti
     bits.iter().any(Option::is_some).then_some(bits)
 }
 
-/// The key of everything that a trial gave: the passages and the answer of each question. None if it gave nothing: there
-/// is nothing that could be equal.
+/// The hash of a trial's output: the passages and the answer of each question. None for a trial without any output:
+/// then nothing can be compared.
 fn output_key(trial: &TrialResult) -> Option<Key> {
     let mut key = KeyBuilder::new("output");
     let mut has_output = false;
@@ -77,8 +79,9 @@ fn output_key(trial: &TrialResult) -> Option<Key> {
 }
 
 impl Results {
-    /// Trials that are equal on every question, in the order of the leaderboard: those with the same passages and
-    /// answers, and those with only the same scores, of which each is the first of its own output.
+    /// Groups of trials that are equal on every question, in the order of the leaderboard. The trials of a group have
+    /// either the same passages and answers, or only the same scores. A group of the second kind names only the first
+    /// trial with each output.
     pub(crate) fn equal_trials(&self) -> Vec<EqualTrials> {
         let answers = self.trials.iter().flat_map(|trial| &trial.questions).any(|question| question.answer.is_some());
         let mut equal: Vec<EqualTrials> = Vec::new();
@@ -123,7 +126,7 @@ mod tests {
         mark(&mut results.trials, &metrics, part);
     }
 
-    /// For each trial, the one that it equals, with a `!` if the output is the same.
+    /// For each trial, the id of the trial that it equals, with a `!` if the output is the same.
     fn equals(results: &Results) -> Vec<String> {
         let told = |trial: &TrialResult| {
             let equal = trial.equal_to.as_ref();

@@ -1,4 +1,4 @@
-//! Where the golden evidence of a question was lost in a trial, as data.
+//! Data types that say where a trial lost the golden evidence of a question.
 
 mod step;
 
@@ -7,21 +7,20 @@ pub use step::LossStep;
 use rag::Span;
 use serde::{Deserialize, Serialize};
 
-/// How far down the chunks of a search are counted, to tell the rank of a chunk that was not
-/// retrieved.
+/// The most chunks that a deeper search finds, to tell the rank of a chunk that was not retrieved.
 pub const RANKED_CHUNKS: usize = 1000;
 
-/// The step at which a question's evidence was lost in a trial, or how the question ended if it was
-/// not lost.
+/// The step at which a question's evidence was lost in a trial, or how the question ended if no
+/// evidence was lost.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct QuestionLoss {
     /// The step.
     pub step: LossStep,
-    /// The component that lost it, such as `bm25`; steps of `refine` that cannot be told apart are
-    /// joined by `+`.
+    /// The component that lost the evidence, such as `bm25`. The names of `refine` steps that
+    /// cannot be told apart are joined by `+`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub component: Option<String>,
-    /// Each piece of the question's evidence, in their order.
+    /// What happened to each piece of the question's evidence, in the order of the dataset.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<EvidenceLoss>,
 }
@@ -35,18 +34,20 @@ pub struct EvidenceLoss {
     /// The component that lost it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub component: Option<String>,
-    /// The rank, from 1: of the passage with which the search held it, else of the chunk that holds
-    /// it in a deeper search. None if it is in neither.
+    /// The rank, from 1, of the passage with which the search held enough of it. If the search did
+    /// not hold it, the rank of its chunk in a deeper search. None if neither found it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank: Option<usize>,
-    /// How many passages the search gave.
+    /// The number of passages that the search returned.
     #[serde(default)]
     pub searched: usize,
-    /// How many chunks a deeper search found, at most [`RANKED_CHUNKS`]. 0 if it was not needed or
-    /// not possible: the retriever is a function of the user's own, or its index is gone.
+    /// The number of chunks that a deeper search found, at most [`RANKED_CHUNKS`]. 0 if there was
+    /// no deeper search: it was not needed or not possible, for example because the retriever is a
+    /// user's function or its index is gone.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub depth: usize,
-    /// The chunk that holds most of it; only of evidence that was lost.
+    /// The chunk that holds it: the one with the best rank, or without a rank the one that holds
+    /// most of it. None for evidence that was not lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chunk: Option<EvidenceChunk>,
 }
@@ -58,12 +59,12 @@ pub struct EvidenceChunk {
     pub document: String,
     /// Its number within the document, from 0.
     pub number: u32,
-    /// Where it lies in the document's text, in bytes.
+    /// Its range of bytes in the document's text.
     pub span: Span,
-    /// The share of the evidence's bytes that it holds, from 0 to 1. Counted is the passage that the
-    /// chunker makes of it, which may be larger than the chunk.
+    /// The share of the evidence's bytes that it holds, from 0 to 1. What counts is the passage
+    /// that the chunker makes of the chunk, which may be larger than the chunk.
     pub share: f64,
-    /// The terms that it shares with the question, as the BM25 index cuts them.
+    /// The terms that it shares with the question, by the rules of the chunk's language.
     #[serde(default)]
     pub shared_terms: Vec<String>,
 }

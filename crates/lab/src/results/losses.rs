@@ -1,5 +1,5 @@
-//! Decides at which step the golden evidence of a question was lost, from files to the answer.
-//! Everything is decided by what a run records: no call is made.
+//! Decides at which step the golden evidence of a question was lost, on the way from the files to
+//! the answer. It only compares what was recorded and found before, and calls no model.
 
 #[cfg(test)]
 mod tests;
@@ -10,11 +10,11 @@ use rag::{Passage, Span};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// An answer is right from this score on: the mean of the metrics that compare answers with
-/// references, each on a scale from 0 to 1.
+/// The lowest score of a right answer. The score is the mean of the metrics that compare answers
+/// with references, each on a scale from 0 to 1.
 pub const RIGHT_FROM: f64 = 0.5;
 
-/// What is known of a piece of evidence that the passages of the search do not hold.
+/// Facts about a piece of evidence that show why the search did not find it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SearchedEvidence {
     /// Whether its document was read.
@@ -23,27 +23,28 @@ pub(crate) struct SearchedEvidence {
     pub(crate) is_held: bool,
     /// Whether such a chunk was among the candidates that the retriever chose from.
     pub(crate) is_candidate: bool,
-    /// The best rank of such a chunk in a deeper search.
+    /// The best rank of such a chunk in a deeper search; none if it was not found there.
     pub(crate) rank: Option<usize>,
-    /// How many chunks that search found.
+    /// The number of chunks that the deeper search found.
     pub(crate) depth: usize,
-    /// The chunk of that rank, else the chunk that holds most of it.
+    /// The chunk with that rank. Without a rank, the chunk that holds most of the evidence.
     pub(crate) chunk: Option<EvidenceChunk>,
 }
 
 /// The passages of a question after a stage. The first stage is the search.
 pub(crate) struct StagePassages<'a> {
-    /// The step that loses evidence which this stage no longer holds.
+    /// The step to name if this stage no longer holds the evidence.
     pub(crate) step: LossStep,
     /// The stage's component.
     pub(crate) component: &'a str,
     pub(crate) passages: &'a [Passage],
 }
 
-/// What became of a question's answer.
+/// How a question's answer was judged.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum AnswerOutcome {
-    /// There is none to judge: no generator, not asked, no reference, or no metric that compares.
+    /// There is nothing to judge: no generator, the answer or score was not asked for, no
+    /// reference, or no metric that compares answers.
     None,
     /// A call failed: there is no answer, or no score.
     Failed,
@@ -55,32 +56,33 @@ pub(crate) enum AnswerOutcome {
     Right,
 }
 
-/// The answer of a question.
+/// The answer of a question, and how it was judged.
 pub(crate) struct JudgedAnswer<'a> {
     pub(crate) verdict: AnswerOutcome,
     /// The generator's component.
     pub(crate) generator: &'a str,
     /// The numbers of the passages that it cites, from 1.
     pub(crate) citations: &'a [u32],
-    /// The last passages that the generator left out, because the budget of the prompt was spent.
+    /// How many of the last passages the generator left out, because the budget of the prompt was
+    /// spent.
     pub(crate) dropped_passages: usize,
 }
 
 /// Everything that decides where a question's evidence was lost.
 pub(crate) struct EvidenceTrace<'a> {
     pub(crate) question: &'a Question,
-    /// The share of an evidence item's bytes that counts as held.
+    /// The share of an evidence item's bytes that passages must hold for the item to count as held.
     pub(crate) min_overlap: f64,
-    /// In their order; empty if the trial reads no passages.
+    /// The stages in their order; empty if the trial reads no passages.
     pub(crate) stages: &'a [StagePassages<'a>],
-    /// For each piece of evidence, what is known of it if the search does not hold it; may be
-    /// shorter.
+    /// For each piece of evidence, the facts that show why the search did not find it. Empty if the
+    /// search found all of them, or if nothing is known.
     pub(crate) searched: &'a [SearchedEvidence],
     pub(crate) answer: JudgedAnswer<'a>,
 }
 
 impl EvidenceTrace<'_> {
-    /// The step at which the evidence was lost. All pieces are needed: of several that were lost, the
+    /// The step at which the evidence was lost. All pieces are needed: if several were lost, the
     /// earliest step counts.
     pub(crate) fn loss(&self) -> QuestionLoss {
         let evidence = self.evidence();
@@ -132,7 +134,7 @@ impl EvidenceTrace<'_> {
         &passages[..passages.len().saturating_sub(self.answer.dropped_passages)]
     }
 
-    /// The last passages hold all evidence.
+    /// How a question ended if no piece of its evidence was lost.
     fn ending(&self, evidence: &[EvidenceLoss]) -> LossStep {
         debug_assert!(evidence.iter().all(|item| item.step.is_none()));
         match self.answer.verdict {
@@ -165,7 +167,7 @@ impl EvidenceTrace<'_> {
         }
     }
 
-    /// The trial reads no passages.
+    /// How a question ended if the trial reads no passages.
     fn ending_without_passages(&self) -> LossStep {
         match self.answer.verdict {
             AnswerOutcome::Right => LossStep::RightWithoutEvidence,
@@ -175,7 +177,7 @@ impl EvidenceTrace<'_> {
     }
 }
 
-/// The step up to the search at which evidence was lost that no stage holds.
+/// The step at which evidence was lost if no stage holds it: the search, or a step before it.
 fn search_step(has_place: bool, known: Option<&SearchedEvidence>) -> LossStep {
     match known {
         _ if !has_place => LossStep::NotRead,
@@ -194,9 +196,9 @@ pub(crate) fn answer_metrics(metrics: &[MetricResult]) -> Vec<&MetricResult> {
     if chosen.is_empty() { comparing().collect() } else { chosen }
 }
 
-/// Whether the answer to a question is right by these metrics: none if none of them applies, or none
-/// was asked. Scores of a range that begins below 0 count from 0, so that unlike texts are not half
-/// right.
+/// How the answer to a question is judged by these metrics. It is [`AnswerOutcome::None`] if no
+/// metric applies, or if no score was asked for. If the range of a metric begins below 0, its
+/// scores count from 0: otherwise a cosine of 0 would be half right.
 pub(crate) fn judge_answer(
     metrics: &[&MetricResult],
     scores: &BTreeMap<String, Scored>,
@@ -216,7 +218,7 @@ pub(crate) fn judge_answer(
     }
 }
 
-/// A score on a scale from 0 to 1.
+/// A score on a scale from 0 for the worst to 1 for the best.
 fn share_of_best(metric: &MetricResult, value: f64) -> f64 {
     let (low, high) = metric.range;
     let low = if high > 0.0 { low.max(0.0) } else { low };
@@ -224,7 +226,7 @@ fn share_of_best(metric: &MetricResult, value: f64) -> f64 {
     if metric.higher_is_better { share } else { 1.0 - share }
 }
 
-/// How many of these questions ended at each step; steps of no question are left out.
+/// The number of these questions for each step. A step without questions is left out.
 pub(crate) fn count_losses<'a>(losses: impl Iterator<Item = &'a QuestionLoss>) -> BTreeMap<LossStep, usize> {
     let mut counts = BTreeMap::new();
     for loss in losses {

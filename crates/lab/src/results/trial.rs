@@ -51,8 +51,8 @@ pub struct QuestionResult {
     pub error: Option<String>,
     /// Scores by metric.
     pub scores: BTreeMap<String, Scored>,
-    /// The step at which its evidence was lost. None if what the step is read from is no longer in
-    /// the store, and in results of earlier versions.
+    /// The step at which its evidence was lost. None if the files that show it are no longer in the
+    /// store, and in results of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<QuestionLoss>,
 }
@@ -122,11 +122,12 @@ pub struct TrialResult {
     /// latency and better in one of them.
     #[serde(default)]
     pub front: bool,
-    /// The earlier trial of the leaderboard that it equals on every question; none if it equals none.
+    /// The trial before it on the leaderboard that it equals on every question; none if there is
+    /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub equal_to: Option<EqualTrial>,
-    /// For how many questions it retrieved nothing; none if it retrieves nothing by design, or if an
-    /// earlier version made these results.
+    /// The number of questions, and of those for which it retrieved nothing. None if it retrieves
+    /// nothing by design, if its retrieval failed, or if an earlier version made these results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retrieval: Option<RetrievalCount>,
     /// Why it was not asked all questions, if a search stopped it.
@@ -174,12 +175,13 @@ impl TrialResult {
     }
 }
 
-/// How many questions were searched, and for how many nothing was found.
+/// The number of questions that were searched, and of those for which no passage is left after the
+/// last stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetrievalCount {
     /// Questions that were searched.
     pub questions: usize,
-    /// Those without any passage.
+    /// Questions without any passage.
     pub empty: usize,
 }
 
@@ -226,10 +228,10 @@ pub struct FunctionFailure {
     pub failure: Failure,
 }
 
-/// The trial that another one equals on every question.
+/// The trial that a later trial of the leaderboard equals on every question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EqualTrial {
-    /// Its id. It comes before the other one on the leaderboard.
+    /// Its id.
     pub trial: String,
     /// Whether passages and answers are equal, and not only the scores of the objective.
     pub same_output: bool,

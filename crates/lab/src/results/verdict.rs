@@ -22,7 +22,7 @@ impl Results {
                 return std::iter::once(format!("no winner: {reason}")).chain(self.baselines()).collect();
             }
         };
-        // What gave the same as the first trial, question by question, is told as one with it.
+        // Trials that gave the same output as the leading trial count as one with it.
         let differs = |trial: &&TrialResult| !trial.is_same_as(id);
         let tied: Vec<&TrialResult> = self.trials.iter().filter(|trial| trial.tied).filter(differs).collect();
         // A trial to which a metric of the objective does not apply is not ranked.
@@ -73,8 +73,8 @@ impl Results {
         sentences
     }
 
-    /// What must stand next to the name of the trial that leads: questions for which it found nothing, and trials that
-    /// equal it.
+    /// The limits of the leading trial, in sentences: the number of questions for which it retrieved nothing, and the
+    /// trials that gave the same output.
     fn limits_of(&self, id: &str) -> impl Iterator<Item = String> {
         let trial = self.trials.iter().find(|trial| trial.trial.id == id);
         let nothing = trial.and_then(nothing_retrieved).map(|text| format!("{id}: {text}"));
@@ -109,9 +109,10 @@ impl Results {
             }
         }
         needed.sort_unstable();
+        let more = |n: usize| counted(n, "more question");
         match (&needed[..], tied.len()) {
             ([], _) => format!("no practical number of questions would tell them apart (up to {MOST_QUESTIONS})"),
-            ([(n, id)], 1) => format!("about {n} more questions would separate {id}, if differences stay as they are"),
+            ([(n, id)], 1) => format!("about {} would separate {id}, if differences stay as they are", more(*n)),
             ([(n, id), ..], _) => {
                 let all = match needed.last() {
                     Some((most, _)) if needed.len() == tied.len() => {
@@ -119,13 +120,14 @@ impl Results {
                     }
                     _ => "no practical number would separate all of them".to_owned(),
                 };
-                format!("about {n} more questions would separate {id}, and {all}, if differences stay as they are")
+                format!("about {} would separate {id}, and {all}, if differences stay as they are", more(*n))
             }
         }
     }
 }
 
-/// For how many questions a trial retrieved nothing, in a sentence; none if it found something for each.
+/// The number of questions for which a trial retrieved nothing, in a sentence. None if there are no such questions, or
+/// the number is not known.
 pub(crate) fn nothing_retrieved(trial: &TrialResult) -> Option<String> {
     let RetrievalCount { questions, empty } = trial.retrieval.filter(|count| count.empty > 0)?;
     let all = counted(questions, "question");
@@ -235,7 +237,7 @@ mod tests {
             (&[None], "no practical number of questions would tell them apart (up to 10000)".to_owned()),
             (&[Some(12)], format!("about 7 more questions would separate t02, {only_as}")),
             // Less than one cannot be asked.
-            (&[Some(5)], format!("about 1 more questions would separate t02, {only_as}")),
+            (&[Some(5)], format!("about 1 more question would separate t02, {only_as}")),
             (
                 &[Some(20), Some(8)],
                 format!(

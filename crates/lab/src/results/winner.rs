@@ -71,7 +71,7 @@ pub(crate) fn choose(
              for, `{better}` is better; see `compare {better} {first}`"
         ));
     }
-    // A trial that gave the same as the first one, question by question, is the same winner.
+    // A trial that gave the same output as the first one is the same winner, so it does not compete with it.
     let first = trials[0].trial.id.clone();
     let others = || trials.iter().skip(1).filter(|trial| trial.objective.is_some() && !trial.is_same_as(&first));
     match overtaken(trials, &choosing) {
@@ -104,13 +104,13 @@ pub(crate) fn choose(
     }
 }
 
-/// Whether all scores of a trial by the objective that are known are the worst, or it has none.
+/// Whether all known scores of a trial by the objective are the worst possible, or none are known.
 fn scores_nothing(trial: &TrialResult) -> bool {
     trial.objective.as_ref().is_none_or(|summary| summary.mean == Some(0.0))
 }
 
 impl TrialResult {
-    /// Whether it gave the same passages and answers as this trial for every question.
+    /// Whether it gave the same passages and answers for every question as the trial with this id.
     pub(super) fn is_same_as(&self, id: &str) -> bool {
         self.equal_to.as_ref().is_some_and(|EqualTrial { trial, same_output }| *same_output && trial == id)
     }
@@ -131,9 +131,8 @@ fn best_on_shared_questions(trials: &[TrialResult]) -> Option<String> {
     if is_best(&first) { None } else { others.iter().find(is_best).map(|trial| trial.trial.id.clone()) }
 }
 
-/// Fills in groups, p-values and the questions needed. Trials are in order,
-/// the one that leads first. Trials that are equal on every question take part once, as the first of them, and get
-/// its verdict.
+/// Fills in groups, p-values and the questions needed. Trials are in order, the leading one first. Of trials that are
+/// equal on every question, only the first takes part in the test. The others get its result.
 fn compare(trials: &mut [TrialResult], metrics: &[&MetricResult], part: ObjectivePart<'_>) {
     let columns: Vec<Scores> =
         metrics.iter().map(|metric| trials.iter().map(|trial| scores(trial, metric, part)).collect()).collect();
@@ -142,7 +141,7 @@ fn compare(trials: &mut [TrialResult], metrics: &[&MetricResult], part: Objectiv
     let of_distinct = |column: &Scores| distinct.iter().map(|&number| column[number].clone()).collect();
     let tested: Vec<Scores> = columns.iter().map(of_distinct).collect();
     let tested = confidence_sets(&tested, SIGNIFICANT, SEED);
-    // `distinct` is in order and holds every representative.
+    // `distinct` is sorted and holds every representative, so `partition_point` is its position.
     let standings = representatives.iter().map(|first| tested[distinct.partition_point(|number| number < first)]);
     let asked = columns.iter().flatten().map(Vec::len).max().unwrap_or_default();
     for (number, (trial, standing)) in trials.iter_mut().zip(standings).enumerate() {
@@ -151,7 +150,7 @@ fn compare(trials: &mut [TrialResult], metrics: &[&MetricResult], part: Objectiv
             if trial.objective.is_some() { standing } else { Standing::default() };
         trial.group = group;
         if number > 0 {
-            // The first trial has no p-value if nothing was compared with it.
+            // If no other trial was tested, the first one has no p-value. For a trial that equals it, the p-value is 1.
             trial.p_value = p_value.or((representatives[number] == 0).then_some(1.0));
             trial.tied = group == Some(1);
             trial.questions_needed = more_questions.map(|more| asked + more);

@@ -290,7 +290,7 @@ fn where_every_score_is_the_worst_no_trial_is_named() {
     assert_eq!(winner(&mut loss), Winner::Leads("t01".to_owned()), "less is better, so 0 is the best score");
 }
 
-/// Gives each trial a passage of this text for every question, or none.
+/// Gives each trial a passage with its text for every question, or no passage if the text is empty.
 fn retrieve(results: &mut Results, passages: &[&str]) {
     for (trial, text) in results.trials.iter_mut().zip(passages) {
         for question in trial.questions.iter_mut().filter(|_| !text.is_empty()) {

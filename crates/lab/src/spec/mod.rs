@@ -189,7 +189,7 @@ pub struct Experiment {
     pub engine: EngineSpec,
     /// The trackers that show runs, in addition to the run's folder.
     pub track: Vec<TrackerConfig>,
-    /// Which warnings are not told, and which fail a check.
+    /// Which warnings are hidden, and which fail a check.
     pub warnings: WarningSpec,
     /// The file's text; with overrides, the resolved experiment. A run stores it without secrets.
     pub text: String,

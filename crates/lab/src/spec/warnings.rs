@@ -1,21 +1,21 @@
-//! `[warnings]`: which warnings are not told, and which fail a check.
+//! `[warnings]`: which warnings are hidden, and which fail a check.
 
 use crate::warning::WarningCode;
 use serde::{Deserialize, Serialize};
 
-/// What is done with warnings. By default all are told, and none fails anything.
+/// What happens with warnings. By default all are shown, and none fails a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct WarningSpec {
-    /// Warnings that are not told, by their codes.
+    /// The codes of warnings that are hidden.
     pub ignore: Vec<WarningCode>,
-    /// Warnings that fail a check against a bundle if they concern the trial that is checked. Otherwise a check
-    /// only tells them.
+    /// The codes of warnings that fail a check against a bundle, if they concern the trial that is checked. Other
+    /// warnings are only shown by the check.
     pub fail_check: Vec<WarningCode>,
 }
 
 impl WarningSpec {
-    /// What cannot be meant.
+    /// Contradictions in these settings.
     pub(super) fn mistakes(&self) -> Vec<String> {
         let both = self.fail_check.iter().filter(|code| self.ignore.contains(code));
         let mistake = |code: &WarningCode| {

@@ -38,7 +38,7 @@ pub(crate) async fn open_corpus(
     Ok((OpenCorpus { table, indexes }, queries))
 }
 
-/// Opens indexes without their chunks.
+/// Opens indexes without the table of chunks.
 pub(crate) async fn open_indexes(
     cx: &RunContext,
     inputs: &Outputs,

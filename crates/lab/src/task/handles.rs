@@ -80,9 +80,9 @@ impl ModelHandles {
         Ok(model)
     }
 
-    /// The tokenizer of a model by its name in the experiment, without the model's weights. If there is no such model,
-    /// or its files cannot be read, tokens are estimated: estimates are made from it, and a call
-    /// tells what is wrong.
+    /// The tokenizer of the model with this name in the experiment, without the model's weights. If there is no such
+    /// model, or its files cannot be read, the tokenizer estimates. That is enough for estimates of calls; a call to
+    /// the model reports the error.
     pub(crate) fn tokenizer(&self, name: &str) -> Arc<ModelTokenizer> {
         let mut opened = self.tokenizers.lock().unwrap_or_else(PoisonError::into_inner);
         let open = || self.configs.get(name).and_then(|config| config.tokenizer(&self.context).ok());
@@ -90,7 +90,7 @@ impl ModelHandles {
         tokenizer.or_insert_with(|| Arc::new(open().unwrap_or_else(ModelTokenizer::estimate))).clone()
     }
 
-    /// How many tokens a text is to a model, for estimates.
+    /// The number of tokens of a text for a model, for estimates.
     pub(crate) fn count_tokens(&self, name: &str, text: &str) -> u64 {
         self.tokenizer(name).count(text) as u64
     }

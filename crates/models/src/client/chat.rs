@@ -78,8 +78,8 @@ impl Chat {
         self.model.turns()?.clone().acquire_owned().await.ok()
     }
 
-    /// How many tokens a text is: an estimate ([`estimate_tokens`](crate::estimate_tokens)) for a model
-    /// behind an endpoint whose tokenizer is not known.
+    /// How many tokens a text is, by the model's tokenizer. An estimate
+    /// ([`estimate_tokens`](crate::estimate_tokens)) for a remote model whose tokenizer is not known.
     pub fn count_tokens(&self, text: &str) -> usize {
         self.model.count_tokens(text)
     }

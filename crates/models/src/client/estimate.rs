@@ -1,9 +1,9 @@
-//! The highest cost that a call should have, which a budget reserves before the call: an answer may take
-//! all of its `max_tokens`. Prompts are counted by the model's tokenizer; where it is not known, by
-//! [`estimate_tokens`](crate::estimate_tokens).
+//! Estimates the highest cost of a call, which a budget reserves before the call. It assumes that an answer takes
+//! all of its `max_tokens`. Tokens of prompts are counted by the model's tokenizer, or by
+//! [`estimate_tokens`](crate::estimate_tokens) if that is not known.
 
 use super::amount::BudgetAmount;
-use crate::{ChatModel, ChatRequest, EmbeddingModel, ModelUsage, RerankModel};
+use crate::{ChatModel, ChatRequest, EmbeddingModel, InputKind, ModelUsage, RerankModel};
 
 /// The assumed length of an answer without a limit.
 const DEFAULT_OUTPUT_TOKENS: u64 = 4096;
@@ -30,13 +30,17 @@ pub(super) fn embedding(model: &dyn EmbeddingModel, texts: &[String]) -> BudgetA
     BudgetAmount::cost(tokens as f64 * model.price() / 1e6, tokens)
 }
 
-/// How many texts a model was sent, and its limit. `is_remote` says that the model's tokenizer is not here, so that
-/// the texts that are longer have to be estimated; a model of this process counts them itself.
-pub(super) fn texts(model: &dyn EmbeddingModel, texts: &[String], is_remote: bool) -> ModelUsage {
+/// Counts for the ledger: how many texts were embedded, the model's limit and, for a remote model (`is_remote`), how
+/// many texts are longer than that limit and by how many tokens, which may be an estimate. Models of this process
+/// count their long texts themselves.
+pub(super) fn texts(model: &dyn EmbeddingModel, texts: &[String], kind: InputKind, is_remote: bool) -> ModelUsage {
     let limit = model.max_tokens();
     let mut counts = ModelUsage { texts: texts.len() as u64, max_tokens: stated(limit), ..ModelUsage::default() };
     if is_remote {
-        for lost in texts.iter().map(|text| model.estimate_tokens(text).saturating_sub(limit)).filter(|lost| *lost > 0)
+        let limit = limit.saturating_sub(model.prefix_tokens(kind));
+        // A byte is at most two tokens, so a text of up to limit / 2 bytes fits and need not be counted.
+        let may_be_longer = texts.iter().filter(|text| text.len() > limit / 2);
+        for lost in may_be_longer.map(|text| model.estimate_tokens(text).saturating_sub(limit)).filter(|lost| *lost > 0)
         {
             counts.cut_texts += 1;
             counts.cut_tokens += lost as u64;
@@ -45,7 +49,7 @@ pub(super) fn texts(model: &dyn EmbeddingModel, texts: &[String], is_remote: boo
     counts
 }
 
-/// A limit of tokens as ledgers have it: 0 if there is none.
+/// A limit of tokens as a ledger stores it: 0 if there is no limit (`usize::MAX`).
 pub(super) fn stated(limit: usize) -> u64 {
     if limit == usize::MAX { 0 } else { limit as u64 }
 }

@@ -88,8 +88,8 @@ impl Embedder {
         self.model.count_tokens(texts, kind).await
     }
 
-    /// Checks texts before the first is embedded: if the model's settings refuse
-    /// texts that are longer than it reads, all are counted.
+    /// Checks the lengths of texts before the first one is embedded. It does nothing
+    /// unless the model's settings refuse texts that are longer than it reads.
     ///
     /// # Errors
     /// [`Error::TextTooLong`], or if the tokenizer fails on a text.
@@ -129,14 +129,14 @@ impl Embedder {
             true => self.embed_missing(texts, kind).await,
             false => self.embed_all(texts, kind).await,
         }?;
-        self.count(texts);
+        self.count(texts, kind);
         Ok(matrix)
     }
 
-    /// Adds to the open ledgers how many texts were embedded, whether the model or the journal gave the vectors.
-    fn count(&self, texts: &[String]) {
+    /// Adds to the open ledgers how many texts were embedded. Vectors from the journal count too.
+    fn count(&self, texts: &[String], kind: InputKind) {
         if !texts.is_empty() {
-            let counts = estimate::texts(self.model.as_ref(), texts, self.caller.is_remote());
+            let counts = estimate::texts(self.model.as_ref(), texts, kind, self.caller.is_remote());
             ledger::count(self.identity(), &counts);
         }
     }
@@ -234,7 +234,7 @@ impl Embedder {
             Ok((CallAnswer::new(usage, started), matrices))
         };
         let matrices = self.caller.direct(estimate, make).await?;
-        self.count(texts);
+        self.count(texts, kind);
         Ok(matrices)
     }
 

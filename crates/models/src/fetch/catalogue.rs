@@ -63,7 +63,7 @@ impl ModelKind {
     }
 }
 
-/// The languages of the texts that a model was trained to read.
+/// Which languages a model was trained to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelLanguages {
@@ -104,7 +104,7 @@ pub struct CatalogueEntry {
     /// cut. 0 for libraries.
     #[serde(default)]
     pub max_tokens: usize,
-    /// The languages that it reads; none for libraries.
+    /// The languages that the model reads; `None` for libraries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub languages: Option<ModelLanguages>,
     /// Embedding: what the model expects before every query, such as `query: `.

@@ -219,7 +219,7 @@ impl ChatModel for LocalChat {
     }
 
     fn count_tokens(&self, text: &str) -> usize {
-        // If the file cannot be read, the first call fails with the reason; until then an estimate is close enough.
+        // If the model file cannot be read, the first call reports why. Until then an estimate is good enough.
         self.text.vocabulary().map_or_else(|_| estimate_tokens(text), |vocabulary| vocabulary.count(text))
     }
 

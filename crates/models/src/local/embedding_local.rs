@@ -35,9 +35,9 @@ pub struct Config {
     /// Default: what the model was published with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<usize>,
-    /// What happens with a text that is longer: `cut` (its end is not read, which
-    /// is counted), `refuse` (an error), or `windows` (it is read in windows whose
-    /// vectors are joined). Default `cut`.
+    /// What happens with a text that is longer: `cut` (its end is not read; cut
+    /// texts are counted), `refuse` (an error), or `windows` (it is read in windows,
+    /// and its vector is the mean of theirs). Default `cut`.
     #[serde(skip_serializing_if = "LongTexts::is_cut")]
     pub long_texts: LongTexts,
     /// How token vectors become one. Default: what the model's files say,
@@ -106,7 +106,7 @@ impl Config {
         self.pooling.unwrap_or_else(|| if cls() { Pooling::Cls } else { Pooling::Mean })
     }
 
-    /// What is put before queries and before documents.
+    /// The prefixes of queries and of documents.
     fn prefixes(&self, entry: Option<&CatalogueEntry>) -> [String; 2] {
         let stated = |of: fn(&CatalogueEntry) -> &String| entry.map(of).cloned().unwrap_or_default();
         [
@@ -156,7 +156,9 @@ impl ModelSettings for Config {
     fn tokenizer(&self, cx: &ModelContext) -> Result<ModelTokenizer, Error> {
         let located = self.locate(cx)?;
         let [_, document] = self.prefixes(located.files.entry.as_ref());
-        located.model_tokenizer(&document)
+        let mut tokenizer = located.model_tokenizer(&document)?;
+        tokenizer.max_tokens = self.long_texts.limit(located.max_tokens);
+        Ok(tokenizer)
     }
 
     async fn ready(&self, cx: &ModelContext) -> Result<(), Error> {
@@ -168,7 +170,7 @@ impl ModelSettings for Config {
 struct OnnxEmbedder {
     model: OnnxModel,
     pooling: Pooling,
-    /// Tokens that it reads at a time.
+    /// How many tokens the model reads at a time.
     max_tokens: usize,
     long_texts: LongTexts,
     dimensions: usize,
@@ -177,7 +179,7 @@ struct OnnxEmbedder {
 }
 
 impl OnnxEmbedder {
-    /// What stands before each text of this kind.
+    /// The prefix of texts of this kind.
     fn prefix(&self, kind: InputKind) -> &str {
         match kind {
             InputKind::Query => &self.query_prefix,
@@ -185,7 +187,7 @@ impl OnnxEmbedder {
         }
     }
 
-    /// Tokenises on all cores, a part of the texts on each. Fails if a text is too long and is to be refused.
+    /// Tokenises the texts on all cores. Fails if a text is too long and the settings refuse such texts.
     async fn tokenized(&self, texts: &[String], kind: InputKind) -> Result<TokenizedTexts, Error> {
         let (n_sessions, prefix) = (self.model.pool.n_sessions, self.prefix(kind));
         let (long_texts, max_tokens) = (self.long_texts, self.max_tokens);
@@ -208,7 +210,8 @@ impl OnnxEmbedder {
     }
 }
 
-/// The windows in which a text is read with its prefix; one unless it is too long and is to be read in windows.
+/// The windows in which a text is read, each with the prefix. More than one only for `LongTexts::Windows`, if the text
+/// is too long.
 fn windows(
     tokenizer: &TextTokenizer,
     prefix: &str,
@@ -239,10 +242,7 @@ impl EmbeddingModel for OnnxEmbedder {
     }
 
     fn max_tokens(&self) -> usize {
-        match self.long_texts {
-            LongTexts::Cut | LongTexts::Refuse => self.max_tokens,
-            LongTexts::Windows => usize::MAX,
-        }
+        self.long_texts.limit(self.max_tokens)
     }
 
     async fn count_tokens(&self, texts: &[String], kind: InputKind) -> Result<Option<Vec<usize>>, Error> {

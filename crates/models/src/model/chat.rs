@@ -137,8 +137,8 @@ pub struct ChatResponse {
 pub trait ChatModel: Model {
     /// Prompt and answer together, in tokens.
     fn context_length(&self) -> usize;
-    /// How many tokens a text is: by the model's own tokenizer, or an estimate ([`estimate_tokens`](crate::estimate_tokens))
-    /// where it is not known.
+    /// How many tokens a text is, by the model's own tokenizer. An estimate
+    /// ([`estimate_tokens`](crate::estimate_tokens)) if the tokenizer is not known.
     fn count_tokens(&self, text: &str) -> usize;
     /// Price per million tokens, in dollars: (input, output).
     fn price(&self) -> (f64, f64) {

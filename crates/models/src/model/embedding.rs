@@ -21,8 +21,8 @@ pub enum InputKind {
 pub trait EmbeddingModel: Model {
     /// The length of a vector; 0 until a remote model has sent one.
     fn dimensions(&self) -> usize;
-    /// The most tokens of a text that it reads; `usize::MAX` if it reads longer
-    /// texts in windows.
+    /// The most tokens of a text that the model reads; `usize::MAX` if it reads
+    /// long texts in windows.
     fn max_tokens(&self) -> usize;
     /// The most texts of one call. A handle splits longer lists, so that a
     /// batch that was paid is kept if the next one fails.
@@ -37,15 +37,19 @@ pub trait EmbeddingModel: Model {
     }
     /// Fails with [`Error::TextTooLong`] if a text is longer than the model
     /// reads and its settings refuse such texts ([`LongTexts::Refuse`](super::LongTexts::Refuse)).
-    /// [`EmbeddingModel::embed`] fails likewise; this costs less, and can be
-    /// asked of all texts before the first is embedded.
+    /// [`EmbeddingModel::embed`] fails with the same error; this check only
+    /// counts tokens, so all texts can be checked before the first is embedded.
     async fn check_lengths(&self, _texts: &[String], _kind: InputKind) -> Result<(), Error> {
         Ok(())
     }
-    /// How many tokens a text is, without prefix and special tokens: a quick count for budgets, an
-    /// estimate where the tokenizer is not at hand without waiting.
+    /// How many tokens a text is, without prefix and special tokens. A quick count for budgets: an
+    /// estimate, unless the model can count without waiting.
     fn estimate_tokens(&self, text: &str) -> usize {
         estimate_tokens(text)
+    }
+    /// The tokens that the model's prefix adds to each text of a kind; 0 if it has none, or counts them itself.
+    fn prefix_tokens(&self, _kind: InputKind) -> usize {
+        0
     }
     /// Price per million tokens, in dollars.
     fn price(&self) -> f64 {

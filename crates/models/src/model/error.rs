@@ -98,8 +98,8 @@ pub enum Error {
     )]
     ContextTooLong { model: String, tokens: usize, limit: usize },
     /// A text is longer than the embedding model reads, and its settings refuse
-    /// such texts. `text` is the beginning of the first of the `longer` texts
-    /// among `of` texts, and `tokens` are its tokens.
+    /// such texts. `longer` of the `of` texts are too long; `text` is the beginning
+    /// of the first of these, and `tokens` is the number of its tokens.
     #[error(
         "{model} reads {limit} tokens of a text, and {}: the first, “{text}”, has {}{tokens} tokens; make texts shorter \
          (`chunk_size`), take a model that reads more, or set `long_texts` of the model to {}",
@@ -271,7 +271,7 @@ impl Error {
     }
 }
 
-/// How many texts are too long, in words.
+/// Says how many texts are too long, for an error message.
 fn longer_texts(longer: usize, of: usize) -> String {
     match (longer, of) {
         (1, 1) => "1 text is longer".to_owned(),

@@ -50,7 +50,7 @@ impl Identity {
         self
     }
 
-    /// Adds what happens with long texts.
+    /// Adds the setting for long texts, unless it is the default.
     pub(crate) fn with_long_texts(mut self, long_texts: LongTexts) -> Self {
         if let Some(parameters) = self.parameters.as_object_mut() {
             long_texts.write_to(parameters);

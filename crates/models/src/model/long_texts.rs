@@ -1,4 +1,4 @@
-//! What an embedding model does with a text that is longer than it reads.
+//! The setting for texts that are longer than an embedding model reads.
 
 use super::Error;
 use serde::{Deserialize, Serialize};
@@ -8,31 +8,39 @@ use serde_json::{Map, Value, json};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LongTexts {
-    /// The model reads the beginning, and the rest is lost. Cut texts and lost tokens are counted in the usage of
-    /// the model. An endpoint is sent the whole text, and most endpoints cut it themselves or refuse it.
+    /// The model reads the beginning, and the rest is lost. The ledger counts texts that were cut and tokens that were
+    /// lost. An endpoint gets the whole text; most endpoints cut it or refuse it.
     #[default]
     Cut,
-    /// A text that is too long is an error, before a vector is stored.
+    /// A text that is too long is an error, which is found before any vector is stored.
     Refuse,
-    /// The text is read in windows as long as the model reads, which share an eighth of their tokens, and each window
-    /// is embedded as a text of its own. The text's vector is the mean of theirs, weighted by their tokens, of
-    /// length 1. Only for models of this process.
+    /// The text is read in windows that are as long as the model reads, and each window is embedded as a separate
+    /// text. Neighbouring windows share an eighth of their tokens. The text's vector is the mean of the windows'
+    /// vectors, weighted by their tokens and scaled to length 1. Only for models of this process.
     Windows,
 }
 
-/// The parameter of an identity that holds it.
+/// The name of the identity's parameter for this setting.
 const LONG_TEXTS: &str = "long_texts";
 /// How much of a text an error shows, in characters.
 const SHOWN: usize = 60;
 
 impl LongTexts {
-    /// Whether it is the default, which files and identities leave out.
+    /// Whether it is the default, which settings files and identities leave out.
     pub(crate) fn is_cut(&self) -> bool {
         *self == Self::Cut
     }
 
-    /// Writes it into the parameters of an identity. `cut` is left out, so that keys are those of versions without
-    /// the setting.
+    /// How long a text may be, in tokens, for a model that reads `at_a_time` tokens at once.
+    pub(crate) fn limit(self, at_a_time: usize) -> usize {
+        match self {
+            Self::Cut | Self::Refuse => at_a_time,
+            Self::Windows => usize::MAX,
+        }
+    }
+
+    /// Writes the setting into the parameters of an identity. `cut` is left out, so that keys stay the same as in
+    /// versions without this setting.
     pub(crate) fn write_to(self, parameters: &mut Map<String, Value>) {
         if !self.is_cut() {
             parameters.insert(LONG_TEXTS.to_owned(), json!(self));
@@ -40,11 +48,11 @@ impl LongTexts {
     }
 }
 
-/// Fails if a text has more tokens than `limit`. `is_estimate` says that they were estimated, because the model's
-/// tokenizer is not known.
+/// Fails if a text has more tokens than `limit`. `tokens` has the number of tokens of each text; `is_estimate` says
+/// that these are estimates, because the model's tokenizer is not known.
 ///
 /// # Errors
-/// [`Error::TextTooLong`], which names the first such text and counts all.
+/// [`Error::TextTooLong`], which shows the first such text and counts all of them.
 pub(crate) fn refuse_long_texts(
     model: &str,
     limit: usize,

@@ -7,8 +7,8 @@ use async_trait::async_trait;
 /// A model that says how well passages answer a query.
 #[async_trait]
 pub trait RerankModel: Model {
-    /// How many tokens a query or a passage is: a quick count for budgets, an estimate where the tokenizer is
-    /// not at hand.
+    /// How many tokens a query or a passage is. A quick count for budgets: an estimate, unless the tokenizer is
+    /// known.
     fn estimate_tokens(&self, text: &str) -> usize {
         estimate_tokens(text)
     }
@@ -16,8 +16,8 @@ pub trait RerankModel: Model {
     fn price(&self) -> f64 {
         0.0
     }
-    /// The most tokens of a query and a passage that it reads together; none if
-    /// that is not known.
+    /// The most tokens that the model reads of a query and a passage together;
+    /// `None` if that is not known.
     fn max_tokens(&self) -> Option<usize> {
         None
     }

@@ -147,8 +147,8 @@ impl ModelConfig {
         of_any_kind!(self, config => config.endpoint_access())
     }
 
-    /// Counts tokens as the model does, without its weights and without a call. For a model behind
-    /// an endpoint whose tokenizer is not known, an estimate.
+    /// The model's tokenizer, to count tokens without its weights and without a call. It estimates
+    /// them for a remote model whose tokenizer is not known.
     ///
     /// # Errors
     /// If the settings cannot work, or the model's files are not here or cannot be read.
@@ -162,7 +162,7 @@ impl ModelConfig {
         of_any_kind!(self, config => config.prices())
     }
 
-    /// The languages that the model reads; none unless it is a model of the catalogue that runs in this process.
+    /// The languages that the model reads. Only known for models of the catalogue that run in this process.
     pub fn languages(&self) -> Option<ModelLanguages> {
         let model = match self {
             Self::Chat(ChatConfig::Local(config)) => &config.model,

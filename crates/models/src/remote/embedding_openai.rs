@@ -136,7 +136,7 @@ struct EmbeddingPart {
 }
 
 impl EmbeddingPart {
-    /// What is put before a text of this kind.
+    /// The prefix of texts of this kind.
     fn prefix(&self, kind: InputKind) -> &str {
         match kind {
             InputKind::Query => &self.config.query_prefix,
@@ -173,11 +173,18 @@ impl EmbeddingModel for RemoteModel<EmbeddingPart> {
         self.kind.config.price.unwrap_or_default()
     }
 
+    fn prefix_tokens(&self, kind: InputKind) -> usize {
+        match self.kind.prefix(kind) {
+            "" => 0,
+            prefix => self.estimate_tokens(prefix),
+        }
+    }
+
     async fn check_lengths(&self, texts: &[String], kind: InputKind) -> Result<(), Error> {
         let Config { long_texts, max_tokens, model, .. } = &self.kind.config;
         match long_texts {
             LongTexts::Refuse => {
-                let prefix = self.estimate_tokens(self.kind.prefix(kind));
+                let prefix = self.prefix_tokens(kind);
                 let tokens = texts.iter().map(|text| prefix + self.estimate_tokens(text));
                 let is_estimate = self.kind.tokenizer == RemoteTokenizer::Unknown;
                 refuse_long_texts(model, *max_tokens, is_estimate, texts, tokens)
@@ -362,7 +369,7 @@ mod tests {
             config.long_texts = LongTexts::Refuse;
             config.query_prefix = "query: ".to_owned();
         });
-        // The tokenizer is not known, so the tokens are an estimate.
+        // The tokenizer of this model is not known, so its tokens are estimated.
         let long = texts(&["word ".repeat(12).as_str()]);
         let estimated = crate::estimate_tokens(&long[0]);
         assert!(estimated > 10);

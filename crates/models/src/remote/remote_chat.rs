@@ -241,8 +241,8 @@ impl RemoteModel<ChatPart> {
             let reason = format!("its text has {} bytes, more than any model writes", text.len());
             return Err(self.endpoint.malformed(reason));
         }
-        // If a server counts no tokens, they are counted here, so that a budget of
-        // tokens or money still holds.
+        // If a server does not report tokens, they are counted here, so that budgets
+        // of tokens and money still hold.
         let usage = Usage {
             prompt_tokens: usage.prompt.unwrap_or_else(|| self.prompt_tokens(request) as u64),
             cached_tokens: usage.cached,

@@ -63,7 +63,8 @@ impl ModelSettings for Config {
 
     fn build(&self, cx: &ModelContext) -> Result<Arc<Self::Model>, Error> {
         check_prices(&self.model, &[self.price])?;
-        let rerank = RerankPart { shape: self.shape, price: self.price.unwrap_or_default() };
+        let tokenizer = RemoteTokenizer::of(&self.model);
+        let rerank = RerankPart { shape: self.shape, price: self.price.unwrap_or_default(), tokenizer };
         Ok(Arc::new(RemoteModel::new(self.identity(cx)?, &self.endpoint(), cx, |_| Ok(rerank))?))
     }
 
@@ -88,12 +89,13 @@ struct RerankPart {
     shape: RerankShape,
     /// Dollars per million tokens.
     price: f64,
+    tokenizer: RemoteTokenizer,
 }
 
 #[async_trait]
 impl RerankModel for RemoteModel<RerankPart> {
     fn estimate_tokens(&self, text: &str) -> usize {
-        RemoteTokenizer::of(&self.endpoint.model).count(text)
+        self.kind.tokenizer.count(text)
     }
 
     fn price(&self) -> f64 {

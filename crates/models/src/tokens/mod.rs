@@ -1,5 +1,5 @@
-//! How many tokens a text is: by the tokenizer of the model concerned where it
-//! is known, otherwise by an estimate from the text's scripts.
+//! Counts the tokens of texts: by the model's tokenizer if it is known, otherwise by
+//! an estimate from the scripts of the text.
 
 mod openai;
 mod script;
@@ -10,18 +10,17 @@ pub(crate) use openai::RemoteTokenizer;
 
 use std::fmt;
 
-/// Counts the tokens of texts as one model does. It needs the model's
-/// tokenizer only, no weights, so it is cheap to open.
+/// Counts the tokens of texts for one model. It needs the model's tokenizer but not its
+/// weights, so it is cheap to open.
 pub struct ModelTokenizer {
     count: Box<dyn Fn(&str) -> usize + Send + Sync>,
-    /// Whether the counts are those of the model's own tokenizer. If not, they
-    /// are those of [`estimate_tokens`].
+    /// Whether the model's own tokenizer counts. If not, [`estimate_tokens`] does.
     pub is_exact: bool,
-    /// Tokens that the model reads of one text, or of a query and a passage
-    /// together; the rest is cut. `usize::MAX` if nothing is cut.
+    /// The most tokens that the model reads of one text, or of a query and a passage
+    /// together. `usize::MAX` if there is no limit.
     pub max_tokens: usize,
-    /// Tokens that are added to each text: marks of its beginning and end, and
-    /// the prefix of documents.
+    /// Tokens that are added to each text: special tokens, and the prefix of
+    /// documents.
     pub added: usize,
 }
 
@@ -44,12 +43,12 @@ impl ModelTokenizer {
         }
     }
 
-    /// The same tokenizer, of a model that cuts texts after `max_tokens` and adds `added` tokens to each.
+    /// The same tokenizer for a model that reads up to `max_tokens` of a text and adds `added` tokens to each text.
     pub(crate) fn with_limit(self, max_tokens: usize, added: usize) -> Self {
         Self { max_tokens, added, ..self }
     }
 
-    /// How many tokens the text is, without those that are added to each text.
+    /// How many tokens the text is, without the tokens that are [`added`](Self::added) to each text.
     pub fn count(&self, text: &str) -> usize {
         (self.count)(text)
     }

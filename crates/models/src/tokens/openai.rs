@@ -1,29 +1,29 @@
-//! The tokenizers of OpenAI's models, known by the model's name.
-//! Source: OpenAI's `tiktoken` (its vocabularies and its list of models), by the crate `tiktoken-rs`.
+//! The tokenizers of OpenAI's models, chosen by the model's name.
+//! Source: the vocabularies and the list of models of OpenAI's `tiktoken`, through the crate `tiktoken-rs`.
 
 use super::estimate_tokens;
 use tiktoken_rs::tokenizer::{Tokenizer, get_tokenizer};
 
 /// The longest run of white space, or of other characters, that is counted as a
-/// whole, in bytes. Merging the bytes of one word takes quadratic time, and a
-/// text of ten megabytes may have no space. In a longer run the count may be too
-/// high by one token for each kilobyte.
+/// whole, in bytes. Longer runs are split, because counting one takes quadratic time
+/// and a text of ten megabytes may have no space. Splitting makes the count too high
+/// by at most about one token for each kilobyte.
 const LONGEST_RUN: usize = 1024;
 
 /// The tokenizer of a model behind an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RemoteTokenizer {
-    /// That of GPT-3.5, GPT-4 and OpenAI's embedding models.
+    /// The tokenizer of GPT-3.5, GPT-4 and OpenAI's embedding models.
     Cl100k,
-    /// That of GPT-4o and later.
+    /// The tokenizer of GPT-4o and later models.
     O200k,
-    /// It is not known: tokens are estimated.
+    /// The tokenizer is not known, so tokens are estimated.
     Unknown,
 }
 
 impl RemoteTokenizer {
-    /// The tokenizer of a model with this name. A provider before the name, as routers
-    /// write it (`openai/gpt-4o`), is left out.
+    /// The tokenizer of a model with this name. Ignores the provider that routers put
+    /// before the name (`openai/gpt-4o`).
     pub(crate) fn of(model: &str) -> Self {
         let name = model.rsplit_once('/').map_or(model, |(_, name)| name);
         match get_tokenizer(&name.to_ascii_lowercase()) {
@@ -33,7 +33,7 @@ impl RemoteTokenizer {
         }
     }
 
-    /// How many tokens the text is. A text that looks like a control token counts as text.
+    /// How many tokens the text is. Text that looks like a control token (`<|endoftext|>`) counts as plain text.
     /// The first count loads the vocabulary, which takes about a quarter of a second.
     pub(crate) fn count(self, text: &str) -> usize {
         let vocabulary = match self {
@@ -45,7 +45,7 @@ impl RemoteTokenizer {
     }
 }
 
-/// The text in parts: cut only inside of runs longer than [`LONGEST_RUN`].
+/// Splits a text, but only inside of runs that are longer than [`LONGEST_RUN`].
 fn parts(text: &str) -> Vec<&str> {
     let (mut parts, mut start, mut run_start, mut in_space) = (Vec::new(), 0, 0, false);
     for (at, character) in text.char_indices() {

@@ -16,10 +16,11 @@
 //! - **Greek, Hebrew, Persian, Hindi, Bengali, Thai, Georgian, Armenian**: 0 to 18 % below the mean; but these
 //!   tokenizers differ there by a factor of up to four, so the estimate may be wrong by a factor of two.
 //!
-//! Older vocabularies need more: `cl100k_base` a third more for Arabic, the English vocabulary of BERT twice as
-//! many tokens for Russian. They are known where they are used, and are counted.
+//! Older vocabularies need more tokens: `cl100k_base` a third more for Arabic, the English vocabulary of BERT twice
+//! as many for Russian. Models with these vocabularies need no estimate, because their tokenizers are known here.
 
-/// A range of characters, by its last one, and the thousandths of a token of each. In order.
+/// Ranges of characters, in order: the last character of the range, and how many thousandths of a token each character
+/// of the range counts.
 const SHARES: &[(u32, u64)] = &[
     (0xBF, 700),      // signs of Latin-1
     (0x36F, 1000),    // Latin letters with accents, combining accents
@@ -57,12 +58,12 @@ const SHARES: &[(u32, u64)] = &[
 
 const LETTER: u64 = 225;
 const DIGIT: u64 = 1000;
-/// A run of punctuation, and each of its characters.
+/// Thousandths of a token for a run of ASCII punctuation, and for each of its characters.
 const MARKS: u64 = 1000;
 const MARK: u64 = 130;
-/// A run of line ends.
+/// Thousandths of a token for a run of line ends.
 const LINE_ENDS: u64 = 370;
-/// A space after a space. A single one belongs to the word behind it.
+/// Thousandths of a token for a space after a space. A single space counts nothing: it belongs to the word behind it.
 const MORE_SPACE: u64 = 20;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -85,7 +86,7 @@ fn ascii_class(byte: u8) -> AsciiClass {
 }
 
 /// Estimates how many tokens a text is, from the script of each character, for a model whose tokenizer
-/// is not known. In linear time; at least 1 for a text that is not empty.
+/// is not known. Takes linear time. At least 1 for a text that is not empty.
 ///
 /// It was measured with the tokenizers of five families of large models. Long texts in English,
 /// German, French, Spanish, Russian, Chinese, Japanese, Korean and Arabic are within 15 % of each of them, and within
@@ -159,8 +160,7 @@ mod tests {
         }
     }
 
-    /// A short text in each language, with what is measured of it: the tokens of
-    /// `o200k_base` and the estimate.
+    /// A short text in each language, its tokens by `o200k_base`, and the estimate.
     const TEXTS: [(&str, usize, usize); 9] = [
         (
             "The mill stands by the river. It was built in 1790 and ground rye for the whole valley until the new \

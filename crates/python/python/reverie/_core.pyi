@@ -308,7 +308,8 @@ class Questions:
     def text(self) -> str:
         """The questions, as a JSON list."""
     def statistics(self, results: Results | None = None, trials: int | None = None) -> dict[str, Any]:
-        """Counts, kinds, documents, columns that are not used, and the differences that the questions can show."""
+        """Counts of questions, kinds and documents, columns that are not used, and the smallest differences between
+        trials that the questions can show. `results` is a run that asked them."""
     def review(
         self, accept: list[str], reject: list[str], edit: Mapping[str, Mapping[str, str]]
     ) -> tuple[Questions, list[dict[str, Any]]]:

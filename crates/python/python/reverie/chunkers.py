@@ -18,7 +18,7 @@ class Sentence(Component):
 
     The usual first choice: chunks of an even size that seldom cut a sentence. Gives the same chunks as LlamaIndex's
     `SentenceSplitter` for an English document without metadata (metadata is not counted as part of a chunk here).
-    Sentences of other languages end by rules of their own, and no grapheme cluster is cut.
+    Sentences in other languages are found by the rules of the language, and no grapheme cluster is cut.
 
     Args:
         chunk_size: The size of a chunk, in tokens of `cl100k_base`. Default 1024.

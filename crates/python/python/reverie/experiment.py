@@ -353,8 +353,8 @@ class Plan:
         return Table(columns, rows)
 
     def warnings(self) -> Table:
-        """What would put trials at a disadvantage, as far as that is known before the run: a row per warning, as in
-        `reverie.Results.warnings`."""
+        """A row per warning that is known before the run: what would put trials at a disadvantage. The columns are
+        those of `reverie.Results.warnings`."""
         return warnings_table(self._data["warnings"])
 
     def _summary(self) -> str:

@@ -103,22 +103,24 @@ class Questions(Table):
         return json.loads(self._core.text())
 
     def statistics(self, results: Results | None = None, *, trials: int | None = None) -> dict[str, Any]:
-        """Count what is in them, and say which differences they can show.
+        """Count what is in the questions, and estimate the smallest differences between trials that they can show.
 
-        What is in them: `questions`, `with_reference`, `with_evidence`, `without_evidence` (answered by the documents,
+        The counts are `questions`, `with_reference`, `with_evidence`, `without_evidence` (answered by the documents,
         but nothing says where: what is retrieved for them cannot be scored), `unanswerable`, `kinds` (questions by kind),
         `documents` (pieces of evidence by document), `tune` and `test`, `accepted` and `edited`, the median number
         of words, `version` (their digest), and `ignored_columns`, which are no part of the questions.
 
-        `detectable` has the smallest differences that a run of these questions calls real (95 % confidence) in 4 of 5
-        cases, in the list `differences`: `two_trials` between two trials, `all_trials` between one of so many
-        `trials` and all others. They are None where the questions show no difference.
+        `detectable` has a list `differences`. In each, `two_trials` is the smallest difference between two trials that
+        a run of these questions calls real (95 % confidence) in 4 of 5 cases, and `all_trials` is the smallest
+        difference between one of `trials` trials and all others. Each is None if the questions cannot show any
+        difference.
 
         Args:
-            results: A run that asked these questions, or some of them: there is a row for each `metric` of its objective, and
-                its scores say how much trials differ from question to question. Without it, `differing_share` of
-                the questions is stated: 0.1 and 0.3, of scores of 0 or 1.
-            trials: How many trials the experiment has. Default: those of `results`.
+            results: A run that asked these questions, or some of them. Its scores show how much trials differ from
+                question to question, and `differences` has an entry for each `metric` of its objective. Without a run,
+                the estimate assumes scores of 0 or 1 and trials that differ on a `differing_share` of the questions:
+                one entry for 0.1 and one for 0.3.
+            trials: The number of trials in the experiment. Default: that of `results`.
         """
         return self._core.statistics(None if results is None else results._core, trials)
 

@@ -70,9 +70,9 @@ class Dedupe(Component):
     passages that differ in one number, which may be the answer.
 
     Args:
-        similarity: A passage goes too if it shares at least this share of its sequences of five words with a better one
-            (Jaccard similarity, without regard to case; in scripts without spaces, of five pairs of characters): above
-            0, at most 1. Default: none, so that only equal and contained texts go.
+        similarity: A passage is also removed if its Jaccard similarity with a better one is at least this: the share of
+            common sequences of five words, without regard to case, or of five pairs of characters in scripts without
+            spaces. Above 0, at most 1. Default: none, so that only equal and contained texts are removed.
     """
 
     _name: ClassVar[str] = "dedupe"

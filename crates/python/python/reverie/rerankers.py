@@ -54,7 +54,8 @@ class Weights(Part):
 
     Args:
         maxsim: The match of the words' vectors. Default 1.
-        bm25: The shared words, by BM25 with `k1` 1.5 and `b` 0.75, whatever the retriever's settings are. Default 1.
+        bm25: The shared words, by BM25. It always uses `k1` 1.5 and `b` 0.75, not the settings of the retriever.
+            Default 1.
         dense: The nearness of the texts' vectors. Default 1.
     """
 

@@ -191,15 +191,15 @@ class Results:
         return Table(columns, rows)
 
     def warnings(self, trial: str | None = None) -> Table:
-        """What put trials at a disadvantage, the gravest first: a row per warning.
+        """A row per warning, the most serious first: what put trials at a disadvantage.
 
-        `code` names the kind of warning (`reverie warnings CODE` says what it means), `trials` are the trials that it
-        holds for: none if it is about the documents or the questions. `count` of `total` questions, chunks, files or
-        trials are concerned, as far as they are counted; `action` is what to do. Warnings that `ignore` under
-        `warnings` of the experiment names are left out.
+        `code` names the kind of warning; `reverie warnings CODE` explains it. `trials` lists the trials that the
+        warning is about, and is empty if it is about the documents or the questions. `count` of `total` questions,
+        chunks, files or trials are affected; each is None if it was not counted. `action` says what to do. Warnings
+        that the experiment ignores (`ignore` under `warnings`) are left out.
 
         Args:
-            trial: Only warnings that concern this one: those that name it, and those about the whole run.
+            trial: Only warnings about this trial, and those about the whole run.
         """
         only = None if trial is None else self._check_trial(trial)
         return warnings_table(
@@ -262,14 +262,15 @@ class Results:
 
         `step` is one of `not_read`, `cut_apart`, `not_found`, `ranked_out`, `dropped`, `cut_from_prompt`, `not_used`,
         `answered_wrong`, `failed_call`, `not_searched`, `no_evidence`, `in_passages`, `right_without_evidence` and
-        `answered_right`; `component` is what lost it. `evidence` counts the pieces of evidence, and `lost` those that
-        were lost before the answer. The other columns speak of the first piece that was lost at this step: its document,
-        the number and the bytes of the chunk that holds it, the share of it in there, its rank in the search, how many
-        passages the search gave, and the terms that chunk and question share. How many questions of a trial ended at
-        each step: `results.losses().to_pandas().groupby(["trial", "step"]).size()`.
+        `answered_right`; `component` is the component that lost the evidence. `evidence` counts the pieces of evidence
+        of the question, and `lost` counts the pieces that were lost before the answer. The other columns describe the
+        first piece that was lost at `step`, or the first lost piece if none was lost there: its document, the number
+        and the bytes of the chunk that holds it, the share of the piece in that chunk, its rank in the search, the
+        number of passages that the search returned, and the terms that chunk and question share. To count the
+        questions of each trial by step: `results.losses().to_pandas().groupby(["trial", "step"]).size()`.
 
         Args:
-            trial: Only this one.
+            trial: Only this trial.
         """
         columns = [("trial", "text"), ("question_id", "text"), ("question", "text"), ("step", "text"), ("component", "text")]
         columns += [("evidence", "count"), ("lost", "count"), ("document", "text"), ("chunk", "count"), ("start_byte", "count")]

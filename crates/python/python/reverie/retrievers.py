@@ -34,22 +34,23 @@ class Dense(Component):
 class Bm25(Component):
     """`bm25`: the chunks that share the most telling words with the question.
 
-    Use it for names, codes, error messages and rare words, and where no embedding model is to be had; it sees no
+    Use it for names, codes, error messages and rare words, and where no embedding model is available; it does not find
     synonyms. A question that shares no word with any chunk has no hits.
 
     Args:
         top_k: The most chunks to return. Default 5.
-        language: The language of the texts: `auto` detects it for each document and each question, and a question of a
-            few words is cut by the rules of all languages of the corpus; or a language by its English name, such as
-            `german`. `english` takes texts as LlamaIndex does, without bringing them into one form first. Default
-            `auto`.
-        tokens: What is counted: `auto` (what fits the language), `words`, `bigrams` (pairs of characters in scripts
-            without spaces) or `ngrams` (runs of four characters of each word). Default `auto`.
-        stemmer: Whether endings of words are cut off, where the language has a Snowball stemmer. Default true.
-        stop_words: Whether the words that nearly every text holds are left out, where there is a list of them. Default
+        language: The language of the texts: `auto`, or the English name of a language in lower case, such as `german`.
+            `auto` detects the language of each document and each question. A question in an unclear language, such as
+            one of a few words, is cut by the rules of all frequent languages of the corpus. `english` cuts texts
+            exactly as LlamaIndex does: they are only lower-cased, not normalized (NFKC). Default `auto`.
+        tokens: What counts as a term: `auto` (what fits the language), `words`, `bigrams` (pairs of characters in
+            scripts without spaces, words elsewhere) or `ngrams` (runs of four characters of each word). Default `auto`.
+        stemmer: Whether words are stemmed (their endings are cut off), if the language has a Snowball stemmer. Default
             true.
-        k1: How much a further occurrence of a term adds, from 0 to 1000. Default 1.5.
-        b: How much a long chunk is held against it, from 0 to 1. Default 0.75.
+        stop_words: Whether stop words (words that nearly every text contains) are left out, if there is a list of them
+            for the language. Default true.
+        k1: How much further occurrences of a term add to the score, from 0 (nothing) to 1000. Default 1.5.
+        b: How strongly long chunks are penalised, from 0 (not at all) to 1. Default 0.75.
     """
 
     _name: ClassVar[str] = "bm25"
@@ -106,17 +107,18 @@ class Hybrid(Component):
         top_k: The most chunks to return. Default 5.
         candidates: How many chunks each side puts forward. Default: four times `top_k`, at least 20.
         fusion: How the two lists are joined. Default `rrf`.
-        language: The language of the texts: `auto` detects it for each document and each question, and a question of a
-            few words is cut by the rules of all languages of the corpus; or a language by its English name, such as
-            `german`. `english` takes texts as LlamaIndex does, without bringing them into one form first. Default
-            `auto`.
-        tokens: What is counted: `auto` (what fits the language), `words`, `bigrams` (pairs of characters in scripts
-            without spaces) or `ngrams` (runs of four characters of each word). Default `auto`.
-        stemmer: Whether endings of words are cut off, where the language has a Snowball stemmer. Default true.
-        stop_words: Whether the words that nearly every text holds are left out, where there is a list of them. Default
+        language: The language of the texts: `auto`, or the English name of a language in lower case, such as `german`.
+            `auto` detects the language of each document and each question. A question in an unclear language, such as
+            one of a few words, is cut by the rules of all frequent languages of the corpus. `english` cuts texts
+            exactly as LlamaIndex does: they are only lower-cased, not normalized (NFKC). Default `auto`.
+        tokens: What counts as a term: `auto` (what fits the language), `words`, `bigrams` (pairs of characters in
+            scripts without spaces, words elsewhere) or `ngrams` (runs of four characters of each word). Default `auto`.
+        stemmer: Whether words are stemmed (their endings are cut off), if the language has a Snowball stemmer. Default
             true.
-        k1: How much a further occurrence of a term adds, from 0 to 1000. Default 1.5.
-        b: How much a long chunk is held against it, from 0 to 1. Default 0.75.
+        stop_words: Whether stop words (words that nearly every text contains) are left out, if there is a list of them
+            for the language. Default true.
+        k1: How much further occurrences of a term add to the score, from 0 (nothing) to 1000. Default 1.5.
+        b: How strongly long chunks are penalised, from 0 (not at all) to 1. Default 0.75.
     """
 
     _name: ClassVar[str] = "hybrid"

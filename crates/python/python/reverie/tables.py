@@ -143,10 +143,10 @@ def format_interval(low: float, high: float, digits: int) -> str:
 
 
 def warnings_table(warnings: Iterable[dict[str, Any]]) -> Table:
-    """A row per warning."""
+    """A table with a row per warning."""
     columns = [("code", "text"), ("trials", "texts"), ("count", "count"), ("total", "count")]
     columns += [("text", "text"), ("action", "text")]
-    # Numbers that are not known are left out of the data.
+    # The data has no entry for a count that is not known; the table then has None.
     return Table(columns, [[each.get(name) for name, _ in columns] for each in warnings])
 
 

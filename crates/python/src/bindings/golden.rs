@@ -48,7 +48,7 @@ struct QuestionEdit {
     reference: String,
 }
 
-/// What `statistics` returns.
+/// The result of `Questions.statistics`.
 #[derive(Serialize)]
 struct QuestionStatistics {
     #[serde(flatten)]
@@ -100,8 +100,8 @@ impl PyQuestions {
         to_json(&self.dataset.questions)
     }
 
-    /// Counts, kinds, documents, columns that are not used, and the differences that the
-    /// questions can show.
+    /// Counts of questions, kinds and documents, columns that are not used, and the smallest
+    /// differences between trials that the questions can show. `results` is a run that asked them.
     #[pyo3(signature = (results=None, trials=None))]
     fn statistics(&self, py: Python<'_>, results: Option<&PyResults>, trials: Option<usize>) -> PyResult<Py<PyAny>> {
         let mut counts = self.dataset.statistics();

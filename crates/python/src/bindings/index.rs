@@ -35,7 +35,7 @@ pub(crate) struct PyIndex {
     chunker: Value,
     /// The characters at which chunks start and end, by document and byte.
     characters: HashMap<(String, usize), u64>,
-    /// Indexes of words that are cut otherwise than by default.
+    /// BM25 indexes of other settings than the default, each made when it is first searched.
     made: Mutex<BTreeMap<TextAnalysis, Arc<OpenIndex>>>,
     /// Files of indexes that are read from a disk.
     _folder: tempfile::TempDir,
@@ -129,12 +129,11 @@ impl PyIndex {
 }
 
 impl PyIndex {
-    /// The corpus with the index of texts that this pipeline needs. An index whose texts are cut
-    /// otherwise than by default is made when it is first searched.
+    /// The corpus with the BM25 index that this pipeline needs. If the retriever cuts texts into terms
+    /// by other settings than the default, that index is made now and kept for the next search.
     fn corpus_for(&self, config: &PipelineConfig) -> OpenCorpus {
         let analysis = config.text_analysis();
-        let is_cut_so =
-            |index: &Arc<OpenIndex>| index.get::<Bm25Index>().is_none_or(|bm25| *bm25.analysis() == analysis);
+        let is_cut_so = |index: &Arc<OpenIndex>| index.get::<Bm25Index>().is_none_or(|bm25| bm25.fits(&analysis));
         if !config.indexes().contains(&IndexKind::Bm25) || self.corpus.indexes.iter().all(is_cut_so) {
             return self.corpus.clone();
         }
@@ -144,7 +143,7 @@ impl PyIndex {
             let chunks: Vec<&Chunk> = table.searchable().iter().map(|&row| table.chunk(row)).collect();
             Arc::new(OpenIndex::new(Bm25Index::of_chunks(&chunks, &analysis)))
         };
-        let index = made.entry(analysis.clone()).or_insert_with(make).clone();
+        let index = made.entry(analysis).or_insert_with(make).clone();
         let others = self.corpus.indexes.iter().filter(|index| index.get::<Bm25Index>().is_none()).cloned();
         OpenCorpus { table: self.corpus.table.clone(), indexes: others.chain([index]).collect() }
     }

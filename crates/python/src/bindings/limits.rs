@@ -58,7 +58,7 @@ impl PyLimits {
     fn allow(&self, request: &str) -> PyResult<String> {
         let request: AllowanceRequest = serde_json::from_str(request).map_err(refuse)?;
         let now = Instant::now();
-        // Nothing is granted just after a restart: the workers first report what they spent.
+        // For a while after a restart, no request is granted, so that all workers can first report what they spent.
         let request = AllowanceRequest { wanted: request.wanted.filter(|_| now >= self.closed_until), ..request };
         let mut budgets = self.budgets.lock().unwrap_or_else(PoisonError::into_inner);
         budgets.retain(|_, budget| budget.last_request().is_none_or(|asked| now.duration_since(asked) < OVER));

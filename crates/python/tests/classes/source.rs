@@ -251,7 +251,7 @@ impl<'a> Writer<'a> {
     /// The type of something with a name: a choice of words, a choice of
     /// classes, or one class. A table is the same everywhere.
     fn named(&mut self, name: &str, schema: &'a Value) -> String {
-        // A list of words that is too long for a type, such as the languages.
+        // A choice of too many words for a `Literal`, such as the languages, is a plain `str`.
         if schema["type"] == "string" {
             return "str".to_owned();
         }

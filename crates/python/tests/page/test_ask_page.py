@@ -205,7 +205,8 @@ def test_a_number_without_a_passage_is_no_marker(asked, service, model):
     asked.page.locator(".marker").wait_for()
     asked.wait_for_answer()
     assert asked.texts(".answer .marker") == ["[1]"]
-    assert asked.answer.inner_text() == "It is 【7】 and 【99†source】 and [1], as [1] says."
+    # The service removes a citation of a passage that does not exist, but does not recognise `【99†source】` as one.
+    assert asked.answer.inner_text() == "It is and 【99†source】 and [1], as [1] says."
 
 
 def test_full_width_brackets_are_markers(asked, service, model):

@@ -168,7 +168,7 @@ impl Pipeline {
                     return Err(format!("{} vectors for {} searchable chunks", vectors.len(), texts.len()).into());
                 }
                 let dense = DenseIndex::from_matrix(&Matrix { columns, data: vectors.concat() })?;
-                // Texts are cut as LlamaIndex cuts them, by retrievers with `language = "english"`.
+                // Cuts texts as LlamaIndex does. Only retrievers with `language = "english"` can search this index.
                 let language = LanguageChoice::Named(Language::ENGLISH);
                 let analysis = TextAnalysis { language, ..TextAnalysis::default() };
                 let given = IndexedTexts { texts: &texts, documents: &[0], analysis: &analysis };

@@ -1,15 +1,16 @@
 //! Abbreviations of many languages: the full stop after them does not end a
 //! sentence.
 //!
-//! Only what stands before further words is listed. Those that often end a sentence
-//! themselves (`usw.`, `etc.`) are left out: before a small letter no sentence ends
-//! anyway. Left out too are abbreviations that are spelt like frequent words, such as
-//! the Spanish `no`. Single letters and letters with stops between them (`z.B.`,
-//! `т. е.`) need no list.
+//! The lists have only abbreviations that are followed by other words. Abbreviations that often
+//! end a sentence (`usw.`, `etc.`) are not listed: in the middle of a sentence a small
+//! letter follows them, and no sentence ends before a small letter. Abbreviations that are
+//! spelt like frequent words, such as the Spanish `no`, are not listed either. Single letters
+//! and letters with full stops between them (`z.B.`, `т. е.`) are recognised without a list.
 
 use whatlang::Lang;
 
-/// Abbreviations in small letters, without the last full stop.
+/// The abbreviations of a language, in lower case and without the last full stop: its own list (the English
+/// one if it has none), and [`TITLES`].
 pub(super) fn abbreviations(language: Option<Lang>) -> [&'static [&'static str]; 2] {
     let own: &[&str] = match language {
         Some(Lang::Deu) => GERMAN,
@@ -45,7 +46,8 @@ pub(super) fn abbreviations(language: Option<Lang>) -> [&'static [&'static str];
     [own, TITLES]
 }
 
-/// Abbreviations of single letters that often end a sentence.
+/// Abbreviations of single letters that often end a sentence. A full stop after them ends it, as after other
+/// words.
 pub(super) fn closing_phrases(language: Option<Lang>) -> &'static [&'static str] {
     match language {
         Some(Lang::Rus | Lang::Bel | Lang::Bul) => &["т. д", "т. п", "т.д", "т.п", "н. э", "н.э"],

@@ -1,10 +1,11 @@
 //! Cuts texts of one language into terms.
 
 use super::{
-    Language, LanguageChoice, TextAnalysis, Tokens,
-    characters::{Alphabet, ScriptKind, alphabet, folded, is_vowel_point, script, without_accents},
+    Language, TextAnalysis, Tokens,
+    characters::{Alphabet, ScriptKind, alphabet, folded, is_vowel_point, pairs, parts, without_accents},
     recognition::document_language,
     rules,
+    words::words,
 };
 use regex::Regex;
 use rust_stemmers::{Algorithm, Stemmer};
@@ -13,55 +14,50 @@ use std::{
     collections::{HashMap, HashSet},
     sync::LazyLock,
 };
-use unicode_normalization::char::is_combining_mark;
 use unicode_segmentation::UnicodeSegmentation;
 
-/// The characters of a run that is counted where words are cut into n-grams.
+/// The length of an n-gram, in characters.
 const NGRAM: usize = 4;
-/// Stands for the two borders of a word in its n-grams.
+/// The border mark: it stands before and after a word when the word is cut into n-grams.
 const BORDER: char = '_';
-/// Stands before each run, so that the run `port` of a German word is not the English word.
+/// The first character of each n-gram term. It distinguishes the n-gram `port` of a German word from the English
+/// word.
 const MARK: char = '\u{1}';
-/// A word with more characters is cut: no word of a language is as long, and without spaces
-/// a whole file may be one run.
+/// The longest word, in characters. Longer ones are cut into pieces, because a file without spaces
+/// is one word.
 const LONGEST_WORD: usize = 128;
-/// Words whose terms are remembered.
+/// The most words whose terms are cached for an alphabet. A full cache is emptied.
 const REMEMBERED: usize = 1 << 17;
 
 #[expect(clippy::expect_used, reason = "a constant pattern; the tests below compile it")]
 static RUN: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\w+").expect("the pattern is valid"));
 
-/// Cuts texts of one language into terms, and remembers the terms of words.
+/// Cuts texts of one language into terms, and caches the terms of words.
 pub struct Analyzer {
-    tokens: Tokens,
-    /// Whether texts are taken as they are.
+    /// `language = "english"`: texts are only lower-cased, as in LlamaIndex.
     unfolded: bool,
-    dotless: bool,
     analysis: TextAnalysis,
     language: Language,
-    /// The rules of each alphabet that was met.
+    /// The rules for words of each alphabet, created when the first such word is read.
     words: [Option<Words>; Alphabet::COUNT],
     /// The alphabet of the language.
     alphabet: Alphabet,
 }
 
 impl Analyzer {
-    /// An analyzer for texts in this language. A language that the settings name wins.
+    /// An analyzer for texts in this language. If the settings name a language, that one is used instead.
     pub fn new(analysis: &TextAnalysis, language: Language) -> Self {
-        let unfolded = analysis.language == LanguageChoice::Named(Language::ENGLISH);
         let language = analysis.language.language().unwrap_or(language);
         Self {
-            tokens: analysis.tokens,
-            unfolded,
-            dotless: rules::has_dotless_i(language),
-            analysis: analysis.clone(),
+            unfolded: analysis.is_llama_index(),
+            analysis: *analysis,
             language,
             words: Default::default(),
             alphabet: rules::alphabet_of(language),
         }
     }
 
-    /// An analyzer for texts in the language of a text, by default settings; English if the
+    /// An analyzer with default settings for the language of this text, or for English if the
     /// language is not clear.
     pub fn for_text(text: &str) -> Self {
         Self::new(&TextAnalysis::default(), document_language(text).unwrap_or(Language::ENGLISH))
@@ -69,27 +65,26 @@ impl Analyzer {
 
     /// Calls `each` with every term of a text, in order, repetitions included.
     pub fn terms(&mut self, text: &str, mut each: impl FnMut(&str)) {
-        let text = if self.unfolded { text.to_lowercase().into() } else { folded(text, self.dotless) };
+        let text =
+            if self.unfolded { text.to_lowercase().into() } else { folded(text, rules::has_dotless_i(self.language)) };
         for run in RUN.find_iter(&text) {
             let run = run.as_str();
-            if run.is_ascii() || (self.unfolded && self.tokens != Tokens::Bigrams) {
+            if run.is_ascii() || (self.unfolded && self.analysis.tokens != Tokens::Bigrams) {
                 self.word(run, &mut each);
                 continue;
             }
             for (script, part) in parts(run) {
                 match script {
                     ScriptKind::Spaced => self.word(part, &mut each),
-                    _ if self.tokens == Tokens::Words => self.word(part, &mut each),
+                    _ if self.analysis.tokens == Tokens::Words => self.word(part, &mut each),
                     ScriptKind::Ideographic => {
                         part.chars().for_each(|c| each(c.encode_utf8(&mut [0; 4])));
-                        pairs(part, part.char_indices().map(|(at, _)| at), &mut each);
+                        if part.chars().nth(1).is_some() {
+                            pairs(part, part.char_indices().map(|(at, _)| at)).for_each(|(_, pair)| each(pair));
+                        }
                     }
                     ScriptKind::Syllabic => {
-                        let starts: Vec<usize> = part.grapheme_indices(true).map(|(at, _)| at).collect();
-                        match starts.len() {
-                            1 => each(part),
-                            _ => pairs(part, starts.into_iter(), &mut each),
-                        }
+                        pairs(part, part.grapheme_indices(true).map(|(at, _)| at)).for_each(|(_, pair)| each(pair));
                     }
                 }
             }
@@ -105,7 +100,7 @@ impl Analyzer {
 
     fn word(&mut self, word: &str, each: &mut impl FnMut(&str)) {
         let own = self.alphabet;
-        // Taken as it is, a text has one language.
+        // With `language = "english"` every word is cut as English, whatever its alphabet.
         let alphabet = if self.unfolded { own } else { alphabet(word) };
         let make = || {
             let other = rules::usual_language(alphabet).filter(|_| alphabet != own);
@@ -124,50 +119,33 @@ impl Analyzer {
     }
 }
 
-/// The terms that a question and a text share, by the rules of the text's language: in the order of
-/// the question, each once.
-pub fn shared_terms(question: &str, text: &str) -> Vec<String> {
-    let mut analyzer = Analyzer::for_text(text);
+/// The terms that a question and a text share, in the order of the question, each once. The rules of
+/// the text's language cut both. Where terms are runs of characters of a word, the result has the
+/// question's words of which the text has at least half of the runs, because runs cannot be read.
+pub fn shared_terms(analysis: &TextAnalysis, question: &str, text: &str) -> Vec<String> {
+    let mut analyzer = Analyzer::new(analysis, document_language(text).unwrap_or(Language::ENGLISH));
     let mut held: HashSet<String> = HashSet::new();
     analyzer.terms(text, |term| _ = held.insert(term.to_owned()));
     let mut shared = Vec::new();
-    // A term that was taken is not taken again.
+    if rules::makes_ngrams(analyzer.language, analysis) {
+        for (_, word) in words(question) {
+            let runs = analyzer.terms_of(word);
+            let n_held = runs.iter().filter(|run| held.contains(*run)).count();
+            if n_held > 0 && 2 * n_held >= runs.len() && !shared.iter().any(|known| known == word) {
+                shared.push(word.to_owned());
+            }
+        }
+        return shared;
+    }
+    // `take` removes the term, so a repeated term is listed once.
     analyzer.terms(question, |term| shared.extend(held.take(term)));
     shared.into_iter().map(|term| term.trim_start_matches(MARK).to_owned()).collect()
-}
-
-/// The parts of a run that are written in scripts of one kind.
-fn parts(run: &str) -> impl Iterator<Item = (ScriptKind, &str)> {
-    let mut rest = run;
-    std::iter::from_fn(move || {
-        let first = script(rest.chars().next()?);
-        let other = |(_, c): &(usize, char)| script(*c) != first && !is_combining_mark(*c);
-        let end = rest.char_indices().skip(1).find(other).map_or(rest.len(), |(at, _)| at);
-        let (part, after) = rest.split_at(end);
-        rest = after;
-        Some((first, part))
-    })
-}
-
-/// Each two neighbours of a text whose characters start at these places.
-fn pairs(text: &str, starts: impl Iterator<Item = usize>, each: &mut impl FnMut(&str)) {
-    let mut before: Option<(usize, usize)> = None;
-    for start in starts.chain([text.len()]) {
-        before = match before {
-            None => Some((start, start)),
-            Some((first, second)) if first == second => Some((first, start)),
-            Some((first, second)) => {
-                each(&text[first..start]);
-                Some((second, start))
-            }
-        };
-    }
 }
 
 /// How words of one language become terms.
 struct Words {
     stemmer: Option<Stemmer>,
-    /// The language whose stop words are left out.
+    /// The language whose stop words are left out; `None` if they stay.
     stop_words: Option<Language>,
     kept_marks: Option<&'static [char]>,
     unfolded: bool,
@@ -180,13 +158,13 @@ impl Words {
     fn new(analysis: &TextAnalysis, language: Language) -> Self {
         let ngrams = rules::makes_ngrams(language, analysis);
         let algorithm: Option<Algorithm> = rules::stemmer(language).filter(|_| analysis.stemmer && !ngrams);
-        let unfolded = analysis.language == LanguageChoice::Named(Language::ENGLISH);
+        let unfolded = analysis.is_llama_index();
         Self {
             stemmer: algorithm.map(Stemmer::create),
             stop_words: analysis.stop_words.then_some(language),
             kept_marks: rules::kept_marks(language).filter(|_| !unfolded),
             unfolded,
-            folds_yo: !unfolded && language.code() == "rus",
+            folds_yo: !unfolded && rules::writes_yo(language),
             ngrams,
             known: HashMap::new(),
         }
@@ -230,7 +208,7 @@ impl Words {
     }
 }
 
-/// The overlapping runs of [`NGRAM`] characters of a word with its borders.
+/// The n-grams of a word that has a [`BORDER`] at both ends: all runs of [`NGRAM`] characters.
 fn ngrams(word: &str) -> Vec<String> {
     let characters: Vec<char> = std::iter::once(BORDER).chain(word.chars()).chain([BORDER]).collect();
     match characters.len() <= NGRAM {
@@ -245,6 +223,7 @@ fn marked(run: &[char]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::LanguageChoice;
     use super::*;
 
     fn named(name: &str) -> Language {
@@ -265,7 +244,7 @@ mod tests {
             TextAnalysis::default(),
             TextAnalysis { language: LanguageChoice::Named(Language::ENGLISH), ..TextAnalysis::default() },
         ] {
-            let cut = |text: &str| with(analysis.clone(), "english", text);
+            let cut = |text: &str| with(analysis, "english", text);
             assert_eq!(cut("The CATS and the running dogs, they chased!"), ["cat", "run", "dog", "chase"]);
             assert_eq!(cut("x ab 7 42 my_var c++ e-mail"), ["ab", "42", "my_var", "mail"]);
         }
@@ -274,7 +253,7 @@ mod tests {
     #[test]
     fn english_by_name_takes_the_text_as_it_is() {
         let analysis = TextAnalysis { language: LanguageChoice::Named(Language::ENGLISH), ..TextAnalysis::default() };
-        let cut = |text: &str| with(analysis.clone(), "german", text);
+        let cut = |text: &str| with(analysis, "german", text);
         assert_eq!(cut("Größe, naïve 東京タワー ελλάδα"), ["größe", "naïv", "東京タワー", "ελλάδα"]);
         assert_ne!(cut("ﬁle"), cut("file"));
     }
@@ -344,10 +323,22 @@ mod tests {
 
     #[test]
     fn shared_terms_stand_in_the_order_of_the_question_once_each() {
+        let shared_terms = |question: &str, text: &str| shared_terms(&TextAnalysis::default(), question, text);
         let shared = shared_terms("Do cats, cats and dogs run?", "The dog ran. A cat is running; the CAT purrs.");
         assert_eq!(shared, ["cat", "dog", "run"]);
         assert!(shared_terms("Who is it?", "It is the owl.").is_empty(), "frequent words do not count");
         assert!(shared_terms("", "owl").is_empty() && shared_terms("owl", "").is_empty());
+    }
+
+    #[test]
+    fn shared_runs_of_characters_are_named_by_their_words() {
+        let text = "Der Kernel beendet alle Zombieprozesse, die ein Benutzer gestartet hat, und schreibt ein Protokoll. \
+                    Dieses Protokoll liegt im Verzeichnis des Benutzers, bis er es löscht oder das System neu startet. Danach \
+                    wird es von einem anderen Programm gelesen, das alle Meldungen zusammenfasst und verschickt.";
+        let ngrams = shared_terms(&TextAnalysis::default(), "Wer beendet einen Prozess des Archivs?", text);
+        assert_eq!(ngrams, ["beendet", "Prozess"]);
+        let words = TextAnalysis { tokens: Tokens::Words, ..TextAnalysis::default() };
+        assert_eq!(shared_terms(&words, "Wer beendet einen Prozess des Archivs?", text), ["beendet"]);
     }
 
     #[test]

@@ -1,22 +1,22 @@
-//! Characters: one form for texts that look the same, and the scripts that are cut
-//! without spaces.
+//! Characters: normalizes texts so that those that look the same are equal, and recognises the
+//! scripts that are written without spaces.
 
+use super::marks::is_invisible;
 use std::borrow::Cow;
 use unicode_normalization::{IsNormalized, UnicodeNormalization, char::is_combining_mark, is_nfkc_quick};
 
-/// How a run of characters is cut.
+/// How the characters of a script are cut into terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ScriptKind {
     /// Words are separated by spaces.
     Spaced,
-    /// Han and Kana: a single character often is a word.
+    /// Han and Kana: a single character is often a word.
     Ideographic,
-    /// Hangul, Thai, Lao, Khmer, Myanmar: a single character seldom is a word.
+    /// Hangul, Thai, Lao, Khmer, Myanmar: a single character is seldom a word.
     Syllabic,
 }
 
-/// How the run is cut that a character belongs to. A combining mark belongs to the run
-/// before it.
+/// The kind of script that a character belongs to.
 pub(super) fn script(c: char) -> ScriptKind {
     match c {
         '\0'..='\u{0dff}' => ScriptKind::Spaced,
@@ -37,8 +37,28 @@ pub(super) fn script(c: char) -> ScriptKind {
     }
 }
 
-/// Alphabets whose words have rules of a language.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// Splits a run of characters where the kind of script changes. A combining mark stays with the character before it.
+pub(super) fn parts(run: &str) -> impl Iterator<Item = (ScriptKind, &str)> {
+    let mut rest = run;
+    std::iter::from_fn(move || {
+        let first = script(rest.chars().next()?);
+        let other = |(_, c): &(usize, char)| script(*c) != first && !is_combining_mark(*c);
+        let end = rest.char_indices().skip(1).find(other).map_or(rest.len(), |(at, _)| at);
+        let (part, after) = rest.split_at(end);
+        rest = after;
+        Some((first, part))
+    })
+}
+
+/// Each pair of neighbouring characters of a text, with the byte offset of the first. `starts` are the byte
+/// offsets where the characters (or grapheme clusters) start. A single character is returned alone.
+pub(super) fn pairs(text: &str, starts: impl Iterator<Item = usize> + Clone) -> impl Iterator<Item = (usize, &str)> {
+    let ends = starts.clone().skip(2).chain([text.len()]);
+    starts.zip(ends).map(move |(start, end)| (start, &text[start..end]))
+}
+
+/// Alphabets. All but `Other` have a language whose rules cut their words in texts of another alphabet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Alphabet {
     /// Latin letters, and digits.
     Latin,
@@ -55,7 +75,7 @@ pub(super) enum Alphabet {
 }
 
 impl Alphabet {
-    /// How many there are.
+    /// The number of alphabets.
     pub(super) const COUNT: usize = Self::Other as usize + 1;
 }
 
@@ -71,9 +91,8 @@ pub(super) fn alphabet(word: &str) -> Alphabet {
     }
 }
 
-/// A text in small letters, in the normal form NFKC, without characters that are not
-/// seen. `dotless` is for Turkish and Azerbaijani, where `I` and `İ` are other letters
-/// than elsewhere.
+/// The form in which texts are compared: NFKC, lower case, no invisible characters. With `dotless`
+/// (Turkish, Azerbaijani) `I` becomes `ı` and `İ` becomes `i`.
 pub(super) fn folded(text: &str, dotless: bool) -> Cow<'_, str> {
     let text: Cow<'_, str> = match text.is_ascii() || is_nfkc_quick(text.chars()) == IsNormalized::Yes {
         true => Cow::Borrowed(text),
@@ -83,23 +102,18 @@ pub(super) fn folded(text: &str, dotless: bool) -> Cow<'_, str> {
         true => text.replace('I', "ı").replace('İ', "i").into(),
         false => text,
     };
-    if !text.chars().any(is_invisible) && text.chars().all(|c| c.is_lowercase() || !c.is_alphabetic()) {
+    if !text.chars().any(is_left_out) && text.chars().all(|c| c.is_lowercase() || !c.is_alphabetic()) {
         return text;
     }
-    text.to_lowercase().replace(is_invisible, "").into()
+    text.to_lowercase().replace(is_left_out, "").into()
 }
 
-/// Characters within words that are not seen: the soft hyphen, joiners, marks of the
-/// direction, variation selectors, the long stroke of Arabic, the byte order mark.
-fn is_invisible(c: char) -> bool {
-    matches!(
-        c,
-        '\u{00ad}' | '\u{0640}' | '\u{061c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
-            | '\u{2060}'..='\u{2064}' | '\u{2066}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
-    )
+/// Whether a character is left out of words: it is invisible, or it is the stroke that stretches Arabic words.
+fn is_left_out(c: char) -> bool {
+    is_invisible(c) || matches!(c, '\u{640}' | '\u{2061}'..='\u{2064}' | '\u{206a}'..='\u{206f}')
 }
 
-/// A word without its accents; `keeps` says which marks stay.
+/// A word without its accents, except for the combining marks that `keeps` returns `true` for.
 pub(super) fn without_accents(word: &str, keeps: impl Fn(char) -> bool) -> Cow<'_, str> {
     if word.is_ascii() {
         return Cow::Borrowed(word);
@@ -107,7 +121,7 @@ pub(super) fn without_accents(word: &str, keeps: impl Fn(char) -> bool) -> Cow<'
     word.nfd().filter(|&c| !is_combining_mark(c) || keeps(c)).nfc().collect::<String>().into()
 }
 
-/// Whether a mark is a vowel sign or another sign that Arabic and Hebrew texts mostly leave out.
+/// Whether a character is a vowel sign or another sign that is mostly left out in Arabic and Hebrew texts.
 pub(super) fn is_vowel_point(c: char) -> bool {
     matches!(c, '\u{0591}'..='\u{05c7}' | '\u{0610}'..='\u{061a}' | '\u{064b}'..='\u{065f}' | '\u{0670}' | '\u{06d6}'..='\u{06ed}')
 }

@@ -1,15 +1,15 @@
 //! Grapheme clusters: what readers take for one character.
 //!
-//! An accent in a character of its own, a skin tone, a flag or a family joined from
-//! several emoji belong to the character before them; a cut there shows a broken
-//! character. A line end of two characters (CR LF) may be cut, because the white
-//! space at the ends of a chunk is dropped.
+//! A cluster may have several characters: a letter and a combining accent, an emoji and its
+//! skin tone, the two halves of a flag, the emoji of a family. A cut within a cluster
+//! shows broken characters. The line end CR LF is one cluster too, but it may be cut, because
+//! the white space at the ends of a chunk is dropped.
 //! Source: Unicode UAX 29, extended grapheme clusters, by `unicode-segmentation`.
 
 use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation};
 
-/// Whether a text may be cut at a byte: between two characters that are not in one
-/// grapheme cluster.
+/// Whether a text may be cut at a byte offset: it is not within a character or a grapheme cluster.
+/// CR LF may be cut.
 pub fn may_cut(text: &str, at: usize) -> bool {
     if at == 0 || at >= text.len() {
         return at <= text.len();
@@ -21,7 +21,7 @@ pub fn may_cut(text: &str, at: usize) -> bool {
     text.is_char_boundary(at) && GraphemeCursor::new(at, text.len(), true).is_boundary(text, 0).unwrap_or(true)
 }
 
-/// Where each grapheme cluster of a text starts, in bytes.
+/// The byte offset where each grapheme cluster of a text starts. CR LF counts as two.
 pub fn cluster_starts(text: &str) -> impl Iterator<Item = usize> + '_ {
     text.grapheme_indices(true)
         .flat_map(|(start, cluster)| [Some(start), (cluster == "\r\n").then_some(start + 1)].into_iter().flatten())
@@ -32,7 +32,7 @@ pub fn first_clusters(text: &str, n: usize) -> &str {
     text.grapheme_indices(true).nth(n).map_or(text, |(end, _)| &text[..end])
 }
 
-/// The last place at or before a byte where a text may be cut.
+/// The last byte offset up to `at` where a text may be cut.
 pub fn cut_before(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|&at| may_cut(text, at)).unwrap_or(0)
 }

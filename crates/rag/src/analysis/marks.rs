@@ -1,16 +1,16 @@
-//! Characters that mark the ends of sentences, stand beside such marks, or decide about them.
+//! Kinds of characters that decide where sentences end: end marks, quotes, brackets and scripts.
 
-/// Whether a character is a mark with which sentences end, in any script.
+/// Whether a character is a full stop, question mark or exclamation mark of any script. An ellipsis does not count.
 pub fn ends_sentence(c: char) -> bool {
     matches!(c, '.' | '!' | '?') || is_script_mark(c)
 }
 
-/// Marks that end a sentence before white space.
+/// Whether a character is an end mark of Latin texts. It ends a sentence only before white space.
 pub(super) fn is_latin_mark(c: char) -> bool {
     matches!(c, '.' | '!' | '?' | '…' | '‥' | '‼' | '‽' | '⁇' | '⁈' | '⁉')
 }
 
-/// The marks that end a sentence in other scripts than Latin, with or without white space behind them.
+/// Whether a character is an end mark of another script. It ends a sentence with or without white space after it.
 pub(super) fn is_script_mark(c: char) -> bool {
     matches!(
         c,
@@ -23,7 +23,7 @@ pub(super) fn is_script_mark(c: char) -> bool {
     )
 }
 
-/// Quotes, brackets and marks of Markdown that may stand behind the last mark of a sentence.
+/// Quotes, brackets and Markdown marks that may follow the end mark of a sentence.
 pub(super) fn is_closing(c: char) -> bool {
     matches!(
         c,
@@ -57,7 +57,7 @@ pub(super) fn is_closing(c: char) -> bool {
     )
 }
 
-/// Quotes, brackets, dashes and marks of Markdown that may stand before the first letter of a sentence.
+/// Quotes, brackets, dashes and Markdown marks that may precede the first letter of a sentence.
 pub(super) fn is_opening(c: char) -> bool {
     is_closing(c)
         || c.is_whitespace()
@@ -65,7 +65,7 @@ pub(super) fn is_opening(c: char) -> bool {
         || matches!(c, '(' | '[' | '{' | '„' | '‚' | '¿' | '¡' | '-' | '–' | '—' | '―' | '•' | '·' | '#' | '>' | '<')
 }
 
-/// Characters that show nothing: zero-width and directional ones, variation selectors.
+/// Invisible characters: zero-width and directional characters, variation selectors, the soft hyphen.
 pub(super) fn is_invisible(c: char) -> bool {
     matches!(
         c,
@@ -88,13 +88,13 @@ pub(super) fn is_thai(c: char) -> bool {
     matches!(c, '\u{e01}'..='\u{e4e}' | '\u{e81}'..='\u{ecf}')
 }
 
-/// Signs that belong to the word before them: abbreviation and repetition.
+/// Thai and Lao signs for abbreviation and repetition. They belong to the word before them.
 pub(super) fn is_thai_sign(c: char) -> bool {
     matches!(c, 'ฯ' | 'ๆ' | 'ຯ' | 'ໆ')
 }
 
-/// Whether small and capital letters differ. Unicode calls Georgian letters small, but texts have
-/// no capitals.
+/// Whether a character is a letter of a script with small and capital letters. Georgian does not
+/// count: Unicode calls its letters small, but texts are written without capitals.
 pub(super) fn has_case(c: char) -> bool {
     (c.is_lowercase() || c.is_uppercase()) && !matches!(c, '\u{10d0}'..='\u{10ff}')
 }

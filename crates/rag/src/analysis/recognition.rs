@@ -1,22 +1,25 @@
-//! Which language a document or a short text is in, for the choice of its rules.
+//! Detects the language of a document or of a short text, to choose the rules for it.
 
 use super::language::Language;
 
-/// The most bytes of a text in which its language is looked for.
+/// The size of the sample in which the language of a text is detected, in bytes.
 const SAMPLE_BYTES: usize = 1_536;
-/// The stretches of a longer text that make its sample: a title page or a licence in
-/// another language should not decide.
+/// How many stretches of a longer text make up its sample. There are several, so that a title
+/// page or a licence in another language does not decide.
 const STRETCHES: usize = 8;
-/// The first Greek letter; all letters of other scripts come after it, all Latin ones before it.
+/// The first Greek character. Letters from here on count as not Latin, also the letters of Latin Extended
+/// Additional (U+1E00 to U+1EFF), which Vietnamese uses.
 const FIRST_OF_OTHER_SCRIPTS: char = '\u{370}';
-/// The fewest letters of a text that is no document.
+/// How many letters a passage or an answer must have for [`text_language`] to detect its language.
 const FEWEST_OF_TEXT: usize = 40;
 
-/// The language of a document; none if it is too short or its language is not clear. Of
-/// a long one, eight stretches are read. Where a quarter of all letters are not Latin, the
-/// Latin ones are left out: a Japanese manual may hold more code than prose. Plain English is
-/// recognised by its frequent words, because `whatlang` takes 0.2 ms for each document.
-pub fn document_language(text: &str) -> Option<Language> {
+/// The language of a document; `None` if the document is too short or its language is not clear.
+///
+/// A long document is represented by eight stretches. If at least a quarter of the letters are
+/// not Latin, the Latin ones are left out, because a Japanese manual may hold more code than
+/// prose. Plain English is recognised by its frequent words, because `whatlang` takes 0.2 ms for
+/// each document.
+pub(crate) fn document_language(text: &str) -> Option<Language> {
     let sample = sample(text);
     let is_other = |c: char| c >= FIRST_OF_OTHER_SCRIPTS && c.is_alphabetic();
     let n_letters = sample.chars().filter(|c| c.is_alphabetic()).count();
@@ -28,19 +31,20 @@ pub fn document_language(text: &str) -> Option<Language> {
     Language::of(&others)
 }
 
-/// The language of a passage or an answer, if it has letters beyond ASCII: a text of
-/// ASCII counts as English, so that English is never taken for another language.
+/// The language of a passage or an answer. `None` if it is English, if it is not clear, or if the
+/// text has fewer than 40 letters. A text whose letters are all ASCII counts as English, so that
+/// plain English is never mistaken for another language.
 pub fn text_language(text: &str) -> Option<Language> {
     let sample = sample(text);
     if !sample.chars().any(|c| !c.is_ascii() && c.is_alphabetic()) {
         return None;
     }
     let is_short = sample.chars().filter(|c| c.is_alphabetic()).nth(FEWEST_OF_TEXT - 1).is_none();
-    if is_short { None } else { Language::among(&sample, &Language::all()) }
+    if is_short { None } else { Language::detected(&sample).filter(|language| *language != Language::ENGLISH) }
 }
 
-/// Whether a text has so many of the words that are frequent in English, and words of no
-/// other language, that it is English without further tests.
+/// Whether the frequent words of a text show that it is English: it has at least 30 words, and at
+/// least one in 16 is a word that is frequent in English and rare in other languages.
 fn is_plain_english(text: &str) -> bool {
     const WORDS: [&str; 12] =
         ["the", "and", "that", "with", "this", "are", "you", "have", "from", "which", "not", "they"];
@@ -50,20 +54,15 @@ fn is_plain_english(text: &str) -> bool {
     n_words >= 30 && n_english * 16 >= n_words
 }
 
-/// Stretches of a text, evenly spread, each on a line; a short text as it is.
+/// Evenly spaced stretches of a text, one on each line. A text that is no longer than the sample is returned whole.
 fn sample(text: &str) -> String {
     if text.len() <= SAMPLE_BYTES {
         return text.to_owned();
     }
-    let border = |mut at: usize| {
-        while !text.is_char_boundary(at) {
-            at -= 1;
-        }
-        at
-    };
     let length = SAMPLE_BYTES / STRETCHES;
     let starts = (0..STRETCHES).map(|i| (text.len() - length) / (STRETCHES - 1) * i);
-    starts.map(|start| &text[border(start)..border(start + length)]).collect::<Vec<_>>().join("\n")
+    let stretch = |start: usize| &text[text.floor_char_boundary(start)..text.floor_char_boundary(start + length)];
+    starts.map(stretch).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]

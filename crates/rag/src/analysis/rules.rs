@@ -1,4 +1,4 @@
-//! What is known of each language, and the language of each document.
+//! Rules for each language (stemmer, stop words, alphabet, accents), and detection of the languages of documents.
 
 use super::{Language, TextAnalysis, Tokens, characters::Alphabet, recognition::document_language};
 use rayon::prelude::*;
@@ -9,11 +9,11 @@ use std::{
 };
 use whatlang::{Lang, Script};
 
-/// The most bytes of a document in which its language is looked for.
+/// About how many bytes of a document's texts are joined to detect its language.
 const SAMPLE_BYTES: usize = 6_000;
 
-/// The Snowball stemmer of a language.
-pub(super) fn stemmer(language: Language) -> Option<Algorithm> {
+/// The Snowball stemmer of a language; `None` if there is none.
+pub fn stemmer(language: Language) -> Option<Algorithm> {
     Some(match language.lang() {
         Lang::Ara => Algorithm::Arabic,
         Lang::Dan => Algorithm::Danish,
@@ -37,15 +37,15 @@ pub(super) fn stemmer(language: Language) -> Option<Algorithm> {
     })
 }
 
-/// The words that nearly every English text holds: the list of Lucene and LlamaIndex.
+/// The English stop words: the list of Lucene and LlamaIndex.
 const ENGLISH_STOP_WORDS: [&str; 33] = [
     "a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into", "is", "it", "no", "not", "of",
     "on", "or", "such", "that", "the", "their", "then", "there", "these", "they", "this", "to", "was", "will", "with",
 ];
 
-/// The words that nearly every text of a language holds; empty where no list is known.
-fn stop_words(language: Language) -> &'static [&'static str] {
-    // The codes of ISO 639-1 by which NLTK's lists are known.
+/// The stop words of a language, which nearly every text contains; empty if there is no list.
+pub fn stop_words(language: Language) -> &'static [&'static str] {
+    // NLTK's lists are found by their ISO 639-1 codes.
     let code = match language.lang() {
         Lang::Eng => return &ENGLISH_STOP_WORDS,
         Lang::Ara => "ar",
@@ -73,18 +73,18 @@ fn stop_words(language: Language) -> &'static [&'static str] {
     stop_words::get(code)
 }
 
-/// The stop words of each language, made once.
+/// The stop words of each language, built once.
 static STOP_WORDS: LazyLock<HashMap<Language, HashSet<&'static str>>> = LazyLock::new(|| {
     let of = |language: Language| (language, stop_words(language).iter().copied().collect());
     Language::all().into_iter().map(of).collect()
 });
 
-/// Whether nearly every text of a language holds a word.
+/// Whether a word is a stop word of a language.
 pub(super) fn is_stop_word(language: Language, word: &str) -> bool {
     STOP_WORDS.get(&language).is_some_and(|words| words.contains(word))
 }
 
-/// Whether compounds are written as one word.
+/// Whether a language writes compounds as one word.
 pub(super) fn joins_words(language: Language) -> bool {
     matches!(language.lang(), Lang::Deu | Lang::Nld | Lang::Dan | Lang::Nob | Lang::Swe | Lang::Fin)
 }
@@ -102,7 +102,7 @@ pub(super) fn alphabet_of(language: Language) -> Alphabet {
     found.map_or(Alphabet::Other, |(_, alphabet)| alphabet)
 }
 
-/// The language of words in an alphabet that is not that of their text.
+/// The language whose rules cut words of this alphabet in a text of another alphabet.
 pub(super) fn usual_language(alphabet: Alphabet) -> Option<Language> {
     let name = match alphabet {
         Alphabet::Latin => "english",
@@ -115,16 +115,16 @@ pub(super) fn usual_language(alphabet: Alphabet) -> Option<Language> {
     Language::named(name)
 }
 
-/// Whether `I` without a dot is a letter of its own.
+/// Whether a language has the letter `ı` without a dot, so that the small letter of `I` is `ı`.
 pub(super) fn has_dotless_i(language: Language) -> bool {
     matches!(language.lang(), Lang::Tur | Lang::Aze)
 }
 
-/// The marks that distinguish letters of a language; all other accents are left out of its
-/// terms. None where every accent stays.
+/// The combining marks that stay in the terms of a language, because they distinguish its letters. All
+/// others are removed. `None` if all marks stay.
 pub(super) fn kept_marks(language: Language) -> Option<&'static [char]> {
     Some(match language.lang() {
-        // ñ is a letter; so are ё and й, of which ё is mostly written е.
+        // The tilde of ñ and the breve of й stay. The dots of ё go, because ё is mostly written е.
         Lang::Spa => &['\u{303}'],
         Lang::Rus => &['\u{306}'],
         Lang::Deu | Lang::Nld | Lang::Fra | Lang::Ita | Lang::Por | Lang::Cat | Lang::Ron | Lang::Ell => &[],
@@ -132,7 +132,12 @@ pub(super) fn kept_marks(language: Language) -> Option<&'static [char]> {
     })
 }
 
-/// How the words of a language become terms by these settings.
+/// Whether a language has the letter `ё`. It is mostly written `е`, and the stemmer does not know it.
+pub(super) fn writes_yo(language: Language) -> bool {
+    language.lang() == Lang::Rus
+}
+
+/// Whether the words of a language are cut into n-grams with these settings.
 pub(super) fn makes_ngrams(language: Language, analysis: &TextAnalysis) -> bool {
     match analysis.tokens {
         Tokens::Ngrams => true,
@@ -141,9 +146,10 @@ pub(super) fn makes_ngrams(language: Language, analysis: &TextAnalysis) -> bool 
     }
 }
 
-/// The language of each document, in the order of their texts. `firsts` are the places in
-/// `texts` where a document begins. A document that is too short, or whose language is not
-/// clear, has the language of most text; without any clear one that is English.
+/// The language of each document. `texts` holds the texts of all documents one after another, and
+/// `firsts` the index of each document's first text. If a document is too short or its language is not
+/// clear, it counts as written in the language with the most text in the other documents, or in English
+/// if there is none.
 pub fn document_languages(texts: &[&str], firsts: &[usize]) -> Vec<Language> {
     let ends = firsts.iter().skip(1).copied().chain([texts.len()]);
     let documents: Vec<&[&str]> = firsts.iter().zip(ends).map(|(&first, end)| &texts[first..end]).collect();
@@ -158,8 +164,8 @@ pub fn document_languages(texts: &[&str], firsts: &[usize]) -> Vec<Language> {
     found.into_iter().map(|language| language.unwrap_or(most)).collect()
 }
 
-/// Pieces of a document's texts, evenly spaced, so that an English preface does not
-/// decide the language of a translated manual.
+/// The beginnings of up to 12 evenly spaced texts of a document. They are spread over the document, so
+/// that an English preface does not decide the language of a translated manual.
 fn sample(texts: &[&str]) -> String {
     let step = texts.len().div_ceil(12).max(1);
     let most = SAMPLE_BYTES / texts.len().clamp(1, 12);

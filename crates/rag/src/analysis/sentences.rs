@@ -1,21 +1,21 @@
 //! Finds sentences in texts of any language, in one pass.
 //!
 //! A sentence ends
-//! - after a full stop, question mark, exclamation mark or ellipsis before white space,
-//!   unless a small letter or a comma follows, or the word before it is an
-//!   abbreviation, an initial, the number of a list or, where ordinal numbers are
-//!   written so, a number (`am 3. Oktober`);
-//! - after the marks of other scripts (`。！？`, `؟ ۔`, `।`, `։`, `።`, …), with or without
-//!   white space behind them, whatever the language of the text is;
+//! - after a full stop, question mark, exclamation mark or ellipsis that is followed by
+//!   white space. Exceptions: a small letter or a comma comes next; or the full stop
+//!   belongs to an abbreviation, an initial or the number of a list item; or it belongs to
+//!   an ordinal number (`am 3. Oktober`), in languages that write ordinals like this;
+//! - after an end mark of another script (`。！？`, `؟ ۔`, `।`, `։`, `።`, …), with or without
+//!   white space after it, in a text of any language;
 //! - at an empty line;
-//! - in Thai and Lao at white space between letters, if the stretch has at least
-//!   [`FEWEST_THAI_LETTERS`] letters, because these languages mark no sentences.
+//! - in Thai and Lao, at white space between letters, because these languages do not mark
+//!   the ends of sentences. The sentence must have at least [`FEWEST_THAI_LETTERS`] letters.
 //!
-//! Closing quotes, brackets and numbers of footnotes stay with their sentence.
-//! Quotations and brackets of Chinese and Japanese are not cut if they are short.
-//! The rules follow Unicode UAX 29; abbreviations, ordinals, quotations and Thai are
-//! additions. The crate `sentencex` was tried: it cuts identifiers (`util.List`) at their
-//! stops, and its lists of abbreviations hold frequent words.
+//! Closing quotes, brackets and footnote numbers stay with their sentence. Short
+//! quotations and brackets in Chinese and Japanese are not cut.
+//! The rules follow Unicode UAX 29; the rules for abbreviations, ordinals, quotations and
+//! Thai are additions. The crate `sentencex` was tried: it cuts identifiers (`util.List`) at
+//! their full stops, and its lists of abbreviations contain frequent words.
 
 use super::{
     abbreviations::{abbreviations, closing_phrases},
@@ -28,18 +28,19 @@ use super::{
 use crate::Span;
 use whatlang::Lang;
 
-/// The fewest letters of a stretch of Thai or Lao that counts as a sentence: a rule of thumb.
+/// How many letters a sentence in Thai or Lao must have before white space ends it: a rule of thumb.
 const FEWEST_THAI_LETTERS: usize = 20;
-/// The most characters of a quotation or bracket in Chinese or Japanese that is not cut.
+/// The length up to which a quotation or bracket in Chinese or Japanese is not cut, in characters.
 const LONGEST_QUOTATION: usize = 120;
-/// The most bytes that are looked at before a full stop to find its word.
+/// How far before a full stop the start of the word in front of it is searched, in bytes.
 const LONGEST_WORD: usize = 64;
-/// The most quotes, brackets, dashes and marks of lists between a stop and the next letter.
+/// How many characters after a full stop are searched for the next letter behind quotes, brackets, dashes and list
+/// marks.
 const MOST_OPENING: usize = 8;
 
-/// The sentences of a text in a language; none if it is not known. They tile the
-/// text: each runs to the start of the next, with the white space between. A text of
-/// white space has none.
+/// The sentences of a text. `language` is `None` if it is not known. The sentences tile the
+/// text: each runs to the start of the next one and includes the white space between them.
+/// A text of nothing but white space has no sentences.
 pub fn sentences(text: &str, language: Option<Language>) -> Vec<Span> {
     if text.trim().is_empty() {
         return Vec::new();
@@ -48,14 +49,14 @@ pub fn sentences(text: &str, language: Option<Language>) -> Vec<Span> {
     tiles(text, starts)
 }
 
-/// Where a sentence starts because one that is marked in another script ends before it.
-/// Nothing is found in a text of Latin letters.
+/// The byte offsets where a sentence starts because the one before it ends by the rules of a
+/// script other than Latin, for example with `。`. Empty for a text in Latin letters.
 pub(crate) fn starts_by_script(text: &str) -> Vec<usize> {
-    // The first byte of all characters from the Armenian letters on.
+    // Bytes from 0xD5 on occur only in characters from U+0540 on: Armenian letters and all that follow.
     if text.bytes().all(|byte| byte < 0xD5) { Vec::new() } else { SentenceScan::new(text, None).starts() }
 }
 
-/// The stretches of a text between these starts, which rise.
+/// Cuts a text at these byte offsets, which must ascend. The pieces cover the whole text.
 pub(crate) fn tiles(text: &str, starts: impl IntoIterator<Item = usize>) -> Vec<Span> {
     let mut spans = Vec::new();
     let mut start = 0;
@@ -68,13 +69,13 @@ pub(crate) fn tiles(text: &str, starts: impl IntoIterator<Item = usize>) -> Vec<
     spans
 }
 
-/// What differs between languages whose sentences end with a full stop.
+/// The rules that differ between languages whose sentences end with a full stop.
 struct LatinRules {
     abbreviations: [&'static [&'static str]; 2],
     closing_phrases: &'static [&'static str],
-    /// Whether `3.` means "third", or stands in dates.
+    /// Whether numbers with a full stop are written within sentences: ordinals (`3.` for "third") or parts of dates.
     has_ordinals: bool,
-    /// A character that ends sentences in this language only.
+    /// A character that ends sentences only in this language, such as the Greek `;`.
     own_mark: Option<char>,
 }
 
@@ -102,13 +103,14 @@ impl LatinRules {
 /// One pass over a text.
 struct SentenceScan<'a> {
     text: &'a str,
-    /// None where only the marks of other scripts end sentences.
+    /// `None` if only the marks of other scripts end sentences.
     latin: Option<LatinRules>,
-    /// Where the open sentence starts, and whether anything but white space was read of it.
+    /// The byte offset where the current sentence starts.
     start: usize,
+    /// Whether the current sentence has anything but white space so far.
     is_open: bool,
     starts: Vec<usize>,
-    /// Letters of Thai or Lao in the open sentence.
+    /// The number of Thai or Lao letters in the current sentence so far.
     thai_letters: usize,
 }
 
@@ -117,10 +119,10 @@ impl<'a> SentenceScan<'a> {
         Self { text, latin, start: 0, is_open: false, starts: Vec::new(), thai_letters: 0 }
     }
 
-    /// Where the second and all later sentences start.
+    /// The byte offsets where the second and all later sentences start.
     fn starts(mut self) -> Vec<usize> {
         let bytes = self.text.as_bytes();
-        // The last character that is no white space, and whether white space stands behind it.
+        // The last character that is not white space, and whether white space follows it.
         let (mut before, mut is_after_blank) = (' ', false);
         let mut at = 0;
         while at < bytes.len() {
@@ -163,7 +165,7 @@ impl<'a> SentenceScan<'a> {
         self.starts
     }
 
-    /// Ends the open sentence; the next starts after the white space. Gives its start.
+    /// Ends the current sentence at `end`. Returns the start of the next one, which is after the white space.
     fn end_sentence(&mut self, end: usize) -> usize {
         let rest = &self.text[end..];
         let next = end + (rest.len() - rest.trim_start().len());
@@ -178,7 +180,9 @@ impl<'a> SentenceScan<'a> {
         }
     }
 
-    /// Steps over a short quotation or bracket in Chinese or Japanese that opens at `at`.
+    /// Skips a short quotation or bracket in Chinese or Japanese that starts at `at` with the character `open`.
+    /// `None` if there is none: `open` opens nothing, no Chinese or Japanese character follows, or the closing
+    /// character is too far away or on another line.
     fn quotation(&self, at: usize, open: char) -> Option<ScanStep> {
         let close = match open {
             '「' => '」',
@@ -212,8 +216,9 @@ impl<'a> SentenceScan<'a> {
         None
     }
 
-    /// What to do with the character at `at`: if it ends a sentence, it is stepped over with all
-    /// marks, closing quotes and footnotes behind it.
+    /// Decides whether the character `first` at `at` ends a sentence. If it is an end mark, the scan goes on
+    /// after all further marks, closing quotes and footnote numbers that follow it. `before` is the last
+    /// character before it that is not white space.
     fn marks(&self, at: usize, first: char, before: char) -> ScanStep {
         let mut end = at + first.len_utf8();
         let own_mark = self.latin.as_ref().and_then(|rules| rules.own_mark);
@@ -242,7 +247,7 @@ impl<'a> SentenceScan<'a> {
         let after = &self.text[end..];
         let next = after.chars().next();
         let ends = if is_script {
-            // A full stop of full width within a number.
+            // A full-width full stop within a number (`3．5`) ends no sentence.
             let is_number = matches!(last, '．') && before.is_numeric() && next.is_some_and(char::is_numeric);
             !is_number && !self.goes_on(end, closing.unwrap_or(last))
         } else if next.is_some_and(|next| is_cjk(before) && is_cjk(next)) {
@@ -253,7 +258,7 @@ impl<'a> SentenceScan<'a> {
             false
         } else {
             end += spaced_closing_length(after);
-            // Full stops with spaces between them, as in a table of contents.
+            // Full stops with spaces between them, as in a table of contents, end no sentence.
             let is_leader = before == '.' && first == '.' && self.text[..at].ends_with(char::is_whitespace);
             let is_abbreviated = || first == '.' && n_marks == 1 && self.is_abbreviated(at, end);
             self.latin.is_some() && !is_leader && !continues(&self.text[end..], is_own) && !is_abbreviated()
@@ -261,8 +266,8 @@ impl<'a> SentenceScan<'a> {
         if ends { ScanStep::EndAt(end) } else { ScanStep::GoOnAt(end) }
     }
 
-    /// Steps over closing quotes and brackets, and what is not seen. A quote right before a
-    /// letter opens what follows.
+    /// Skips closing quotes, closing brackets and invisible characters from `at` on, and returns where they end.
+    /// The last of them is not skipped if it is a quote right before a letter or digit: then it opens a quotation.
     fn skip_closing(&self, at: usize) -> usize {
         let rest = self.text[at..].trim_start_matches(|c| is_closing(c) || is_invisible(c));
         let end = self.text.len() - rest.len();
@@ -273,8 +278,8 @@ impl<'a> SentenceScan<'a> {
         }
     }
 
-    /// Whether a sentence of another script goes on after its mark and a closing quote: with a
-    /// comma, or in Japanese with a particle (`「はい。」と言った`).
+    /// Whether a sentence goes on at `at`, after an end mark of another script and the closing quotes. It does if
+    /// a comma or another mark follows, or in Japanese a particle after a closing quote (`「はい。」と言った`).
     fn goes_on(&self, at: usize, closing: char) -> bool {
         const PARTICLES: [char; 11] = ['と', 'っ', 'な', 'の', 'に', 'を', 'は', 'が', 'も', 'で', 'へ'];
         let rest = &self.text[at..];
@@ -283,7 +288,9 @@ impl<'a> SentenceScan<'a> {
             || (matches!(closing, '」' | '』') && rest.starts_with(PARTICLES))
     }
 
-    /// Whether the full stop at `at` belongs to the word before it. `end` is where the marks end.
+    /// Whether the full stop at `at` belongs to the word before it and ends no sentence: the word is an
+    /// abbreviation, an initial, the number of a list item, an ordinal or a part of a date. `end` is the byte
+    /// offset after the full stop and all that was skipped with it.
     fn is_abbreviated(&self, at: usize, end: usize) -> bool {
         let Some(rules) = &self.latin else { return false };
         let nearest =
@@ -315,7 +322,7 @@ impl<'a> SentenceScan<'a> {
     }
 }
 
-/// What comes after a character.
+/// Where the scan goes on after a character, and whether a sentence ends there.
 enum ScanStep {
     /// A sentence ends at this byte.
     EndAt(usize),
@@ -325,11 +332,12 @@ enum ScanStep {
 
 /// Whether a word before a full stop is an initial, has stops between single letters, or is in a list.
 fn is_abbreviation(word: &str, lists: &[&[&str]]) -> bool {
-    // Words of one letter that may stand at the end of a sentence.
+    // Letters that are words by themselves, such as the Italian `è` and the Russian `я`. A sentence may end with
+    // one, so they are not taken for initials.
     const SHORT_WORDS: &str = "éèóőöåяюі";
     let word = word.to_lowercase();
     let is_listed = |word: &str| lists.iter().any(|list| list.contains(&word));
-    // `Dipl.-Ing`, `l'art`: the last part may stand in the list.
+    // Of `Dipl.-Ing` and `l'art`, only the last part may be in the list.
     let last = word.rsplit(['-', '.', '/', '\'', '’']).next().unwrap_or_default();
     let mut characters = last.chars();
     let is_initial = match (characters.next(), characters.next()) {
@@ -341,30 +349,32 @@ fn is_abbreviation(word: &str, lists: &[&[&str]]) -> bool {
     is_initial || has_stops || is_listed(&word) || (last.len() < word.len() && is_listed(last))
 }
 
-/// Whether a number with a full stop behind these words may be an ordinal (`am 3. Oktober`), and not the
-/// number of a thing (`in Kapitel 3. Dann`), which stands behind a capital letter or an abbreviation.
+/// Whether a number with a full stop may be an ordinal (`am 3. Oktober`), judged by the words `before` it. After
+/// a capitalised word or an abbreviation it is the number of a thing instead (`in Kapitel 3. Dann`).
+/// `is_whole` says that `before` starts where the sentence starts.
 fn may_be_counted(before: &str, is_whole: bool) -> bool {
     let before = before.trim_end();
     let Some(word) = before.split_whitespace().next_back() else { return true };
-    // The first word of a sentence always has a capital letter.
+    // The first word of a sentence always has a capital letter, so the capital proves nothing.
     let is_first = is_whole && before.trim_start().len() == word.len();
     let begins_small = word.trim_start_matches(is_opening).chars().next().is_none_or(|c| !c.is_uppercase());
     let is_number = word.chars().all(|c| c.is_numeric() || c == '.');
     is_number || (!word.ends_with('.') && (is_first || begins_small))
 }
 
-/// Whether a text ends with these words, and not with a longer word.
+/// Whether a text ends with these words, and the first of them is not the end of a longer word.
 fn ends_with_words(text: &str, words: &str) -> bool {
     text.strip_suffix(words).is_some_and(|rest| !rest.ends_with(|c: char| c.is_alphanumeric() || c == '.'))
 }
 
-/// Whether a sentence goes on with what follows its full stop, question or exclamation mark: a comma,
-/// a small letter, or for a mark of one language only anything but a capital letter.
+/// Whether a sentence goes on after its full stop, question or exclamation mark, because a comma, another mark
+/// or a small letter follows. With `needs_capital` it goes on unless a capital letter follows: this is for marks
+/// that end sentences in one language only.
 fn continues(after: &str, needs_capital: bool) -> bool {
     let rest = after.trim_start();
     let gap = &after[..after.len() - rest.len()];
     let Some(first) = rest.chars().next() else { return false };
-    // Stops with spaces between them (`. . .`) are one mark.
+    // These marks continue the sentence. Full stops with spaces between them (`. . .`) count as one mark.
     if matches!(first, ',' | ';' | ':' | '.' | '!' | '?') {
         return true;
     }
@@ -372,12 +382,13 @@ fn continues(after: &str, needs_capital: bool) -> bool {
     if needs_capital {
         return !letter.is_some_and(char::is_uppercase);
     }
-    // A line that begins with a mark of a list or a heading is a new beginning.
+    // A new line that begins with a list mark or a heading mark starts a new sentence.
     let begins_line = gap.contains('\n') && !first.is_alphabetic();
     !begins_line && letter.is_some_and(|letter| letter.is_lowercase() && has_case(letter))
 }
 
-/// The length of white space and a French closing quote behind a mark: `« Oui. » Il`.
+/// The length of the white space and the French closing quotes after a mark (`« Oui. » Il`), in bytes; 0 if there
+/// are no such quotes.
 fn spaced_closing_length(after: &str) -> usize {
     let rest = after.trim_start_matches([' ', '\u{a0}', '\u{202f}']);
     let closed = rest.trim_start_matches('»');
@@ -387,7 +398,7 @@ fn spaced_closing_length(after: &str) -> usize {
     if is_closing { after.len() - closed.len() } else { 0 }
 }
 
-/// Steps over numbers of footnotes: `Ende.[1][2] Neu`.
+/// Skips footnote numbers from `at` on (`Ende.[1][2] Neu`), and returns where they end.
 fn skip_footnotes(text: &str, mut at: usize) -> usize {
     while let Some(inside) = text[at..].strip_prefix('[') {
         let digits = inside.bytes().take(4).take_while(u8::is_ascii_digit).count();
@@ -399,7 +410,7 @@ fn skip_footnotes(text: &str, mut at: usize) -> usize {
     at
 }
 
-/// Whether the rest of a text after a line end begins with another line end.
+/// Whether an empty line starts here. `rest` is the text after a line end; the line may hold blanks.
 fn is_empty_line(rest: &str) -> bool {
     rest.trim_start_matches([' ', '\t', '\r', '\u{a0}', '\u{3000}']).starts_with('\n')
 }

@@ -1,4 +1,4 @@
-//! Tests of sentences: languages, scripts, and texts that are meant to break the scan.
+//! Tests of sentences: languages, scripts, and unusual texts that could break the scan.
 
 use super::{
     Language, may_cut,
@@ -11,7 +11,7 @@ fn texts<'a>(language: &str, text: &'a str) -> Vec<&'a str> {
     spans(text, language).into_iter().map(|span| text[span.start..span.end].trim()).collect()
 }
 
-/// The sentences, after a check that they tile the text and cut no cluster.
+/// The sentences of a text. Checks that they tile the text and that no grapheme cluster is cut.
 fn spans(text: &str, language: Option<Language>) -> Vec<Span> {
     let found = sentences(text, language);
     assert!(found.first().is_none_or(|span| span.start == 0), "{text:?}");
@@ -21,7 +21,7 @@ fn spans(text: &str, language: Option<Language>) -> Vec<Span> {
     found
 }
 
-/// Sentences between `|` are found as they are marked.
+/// Checks that the sentences of a text are the pieces that `|` separates in `marked`.
 #[track_caller]
 fn check(language: &str, marked: &str) {
     let text = marked.replace('|', "");
@@ -185,7 +185,7 @@ fn marks_of_other_scripts_are_found_whatever_the_language() {
     assert_eq!(starts_by_script("真的吗?是. x"), ["真的吗?".len()]);
 }
 
-/// A scan in quadratic time would take hours.
+/// With a scan in quadratic time this test would take hours.
 #[test]
 fn megabytes_without_a_space_or_of_marks_alone_are_scanned_once() {
     for unit in [

@@ -1,10 +1,10 @@
-//! Words with their places in a text, for what shows or compares texts without an index.
+//! Words with their byte offsets, for excerpts and for comparisons of texts that need no index.
 
-use super::characters::{ScriptKind, script};
+use super::characters::{ScriptKind, pairs, parts, script};
 use unicode_normalization::char::is_combining_mark;
 
-/// The words of a text, each with its first byte. In scripts without spaces every two
-/// neighbouring characters are a word, and a character that stands alone.
+/// The words of a text, each with the byte offset where it starts. In scripts without spaces, each
+/// pair of neighbouring characters is a word; so is a single character without such a neighbour.
 pub fn words(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     let inside = |c: char| c.is_alphanumeric() || is_combining_mark(c);
@@ -17,29 +17,19 @@ pub fn words(text: &str) -> Vec<(usize, &str)> {
     found
 }
 
-/// The words of a run of letters and digits.
+/// Adds the words of `text[start..end]`, a run of letters, digits and combining marks, to `found`.
 fn run<'a>(text: &'a str, start: usize, end: usize, found: &mut Vec<(usize, &'a str)>) {
     let mut from = start;
-    while let Some(first) = text[from..end].chars().next() {
-        let kind = script(first);
-        let other = |(_, c): &(usize, char)| script(*c) != kind && !is_combining_mark(*c);
-        let to = text[from..end].char_indices().skip(1).find(other).map_or(end, |(at, _)| from + at);
-        let part = &text[from..to];
+    for (kind, part) in parts(&text[start..end]) {
         match kind {
             ScriptKind::Spaced => found.push((from, part)),
-            _ => {
-                let starts: Vec<usize> = part.char_indices().map(|(at, _)| at).chain([part.len()]).collect();
-                if starts.len() <= 2 {
-                    found.push((from, part));
-                }
-                found.extend(starts.windows(3).map(|three| (from + three[0], &part[three[0]..three[2]])));
-            }
+            _ => found.extend(pairs(part, part.char_indices().map(|(at, _)| at)).map(|(at, pair)| (from + at, pair))),
         }
-        from = to;
+        from += part.len();
     }
 }
 
-/// Whether a text has characters of a script without spaces.
+/// Whether a text contains characters of a script without spaces, such as Han or Thai.
 pub fn has_spaceless_script(text: &str) -> bool {
     !text.is_ascii() && text.chars().any(|c| script(c) != ScriptKind::Spaced)
 }

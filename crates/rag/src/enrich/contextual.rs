@@ -114,10 +114,8 @@ impl Contextual {
 
 /// A context without the sentence that was cut, if it was.
 fn complete_sentences(text: &str, finish: Finish) -> &str {
-    let end = text.char_indices().rev().find(|(_, c)| ends_sentence(*c)).map(|(at, c)| at + c.len_utf8());
-    match (finish, end) {
-        (Finish::Length, Some(end)) => &text[..end],
-        (Finish::Length, None) => "",
+    match finish {
+        Finish::Length => text.trim_end_matches(|c| !ends_sentence(c)),
         _ => text,
     }
 }

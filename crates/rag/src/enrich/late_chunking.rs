@@ -32,8 +32,8 @@
 //! stands around it. A chunk that lies in no window as a whole, since it is
 //! longer than `overlap`, is read from two: each of its tokens once, from the
 //! window in which it stands farther from the end. So `overlap` is best as large
-//! as a chunk. The model's `long_texts` has no effect on documents, which are never
-//! cut; it holds for questions.
+//! as a chunk. The model's setting `long_texts` applies to questions only, because
+//! documents are never cut.
 //!
 //! It needs an embedder of this process that pools by the mean and reads
 //! much more than a chunk; `plan` and `run` refuse others: endpoints, which give

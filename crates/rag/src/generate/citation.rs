@@ -5,7 +5,7 @@ use crate::analysis::Analyzer;
 use regex::{Captures, Regex};
 use std::{collections::BTreeSet, sync::LazyLock};
 
-/// The brackets that open a citation. Chinese and Japanese models also write the wide ones.
+/// The brackets that open a citation. In Chinese and Japanese, models also write the wide ones.
 pub(super) const OPENING: [char; 3] = ['[', '【', '［'];
 /// What separates the numbers of a citation.
 const SEPARATORS: [char; 5] = [',', ';', '，', '、', '；'];
@@ -41,7 +41,7 @@ pub(super) fn resolve(text: &str, n_sources: u32) -> (String, Vec<u32>) {
     (text.trim().to_owned(), cited)
 }
 
-/// A number in Latin, wide, Arabic, Persian or Hindi digits.
+/// Reads a number in ASCII, full-width, Arabic, Persian or Devanagari digits.
 fn read_number(digits: &str) -> Option<u32> {
     digits.chars().try_fold(0, |number: u32, digit| {
         let value = match digit {
@@ -60,7 +60,7 @@ fn read_number(digits: &str) -> Option<u32> {
 /// at least 6 of 10. Small models answer well but seldom cite.
 pub(super) fn source_of<'a>(text: &str, sources: impl Iterator<Item = &'a str>) -> Option<u32> {
     let sources: Vec<&str> = sources.collect();
-    // The sources are longer than the answer, so their language is clearer.
+    // The language is detected from the sources, which are longer than the answer.
     let mut analyzer = Analyzer::for_text(&sources.join("\n"));
     let mut terms = |text: &str| analyzer.terms_of(text).into_iter().collect::<BTreeSet<String>>();
     let answer = terms(text);

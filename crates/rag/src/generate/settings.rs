@@ -232,7 +232,7 @@ impl AnswerModel {
         ChatRequest { temperature, seed, ..ChatRequest::new(messages, max_tokens) }
     }
 
-    /// The answer to a question to show, from all passages but the last `dropped`.
+    /// The final answer to a question, with resolved citations. All passages were used but the last `dropped`.
     ///
     /// # Errors
     /// If there is no text because a call was cut before its first word: that

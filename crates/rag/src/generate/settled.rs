@@ -8,7 +8,7 @@ use crate::prompt::no_answers;
 
 /// A beginning of replies that is removed from answers.
 const LABEL: &str = "Answer:";
-/// Full stops, in front of which a forgotten citation goes.
+/// Full stops. A missing citation is inserted before those at the end of an answer.
 const FULL_STOPS: [char; 5] = ['.', '。', '．', '।', '۔'];
 /// An open bracket with more than this in it is no citation.
 const LONGEST_CITATION: usize = 40;
@@ -22,7 +22,8 @@ pub(super) fn plain(reply: &str) -> &str {
 /// Whether a reply is empty or only says that the sources have no answer.
 pub(super) fn says_nothing(reply: &str) -> bool {
     let (text, _) = citation::resolve(reply, 0);
-    text.is_empty() || no_answers().any(|sentence| words(&text) == words(sentence))
+    let said = words(&text);
+    text.is_empty() || no_answers().any(|sentence| said == words(sentence))
 }
 
 /// The beginning of the answer that is final, whatever is added to the
@@ -34,7 +35,8 @@ pub(super) fn final_beginning(reply: &str, n_sources: u32) -> String {
     }
     let text = without_open_citation(plain(text));
     let (said, _) = citation::resolve(text, 0);
-    if no_answers().any(|sentence| words(sentence).starts_with(&words(&said))) {
+    let said = words(&said);
+    if no_answers().any(|sentence| words(sentence).starts_with(&said)) {
         return String::new();
     }
     let (mut text, citations) = citation::resolve(text, n_sources);

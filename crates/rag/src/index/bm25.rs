@@ -5,12 +5,12 @@
 //! `idf = ln(1 + (N − df + ½) / (df + ½))`, k1 = 1.5 and b = 0.75 by default. The module
 //! [`analysis`](crate::analysis) cuts texts into terms; a term that occurs twice in the
 //! query counts twice. For English, scores agree with LlamaIndex's `BM25Retriever` (bm25s).
-//! Unlike it, the search returns only what shares a term with the query, instead of
-//! filling up with scores of zero.
+//! Unlike bm25s, the search returns only entries that share a term with the query, and
+//! does not add entries with a score of zero.
 //!
-//! The index knows the languages of its documents. A query is cut by the rules of its own
-//! language, if that is one of them and clear; otherwise by the rules of all of them, as a
-//! few words may be of any.
+//! The index stores the languages of its documents. If a query is clearly in one of them, it is
+//! cut by the rules of that language. Otherwise it is cut by the rules of each frequent one,
+//! because a query of a few words may be in any of them.
 //!
 //! Source: Robertson and Zaragoza, The Probabilistic Relevance Framework: BM25
 //! and Beyond, 2009; Kamphuis et al., Which BM25 Do You Mean?, 2020.
@@ -27,12 +27,12 @@ use cut::CutTexts;
 use file::bad;
 use std::{collections::HashSet, ops::Range, path::PathBuf};
 
-/// How often a term occurs and how long the text is: how much that counts.
+/// The parameters of BM25: how much repeated terms and long texts count.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Saturation {
-    /// The larger, the more a further occurrence of a term adds. 0 or more.
+    /// How much further occurrences of a term add: 0 (nothing) or more.
     pub k1: f32,
-    /// How much a long text is held against it, from 0 to 1.
+    /// How strongly long texts are penalised, from 0 (not at all) to 1.
     pub b: f32,
 }
 
@@ -42,26 +42,27 @@ impl Default for Saturation {
     }
 }
 
-/// The words of texts in a fixed order: entry `i` is the `i`-th searchable chunk.
+/// An index of the terms of texts. Entry `i` is the `i`-th searchable chunk.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bm25Index {
     analysis: TextAnalysis,
     /// The languages of its texts, each with the number of its texts, the most frequent first.
     languages: Vec<(Language, u32)>,
-    /// In the order of their bytes.
+    /// All terms, sorted by their bytes.
     terms: Vec<String>,
     /// The postings of term `i` are `starts[i]..starts[i + 1]`.
     starts: Vec<usize>,
     /// Entries that hold the term, ascending within a term.
     entries: Vec<u32>,
-    /// How often they hold it.
+    /// How often each of these entries holds the term.
     counts: Vec<u32>,
     /// What each occurrence of the term in the query adds to the entry's score, with the
     /// default [`Saturation`].
     weights: Vec<f32>,
     lengths: Vec<u32>,
     mean_length: f64,
-    /// Whether version 0.1 made it, which cut all texts as English, whatever the settings.
+    /// Whether its file was written by version 0.1. That version always cut texts as English, so retrievers with any
+    /// settings may search the index.
     is_of_version_1: bool,
 }
 
@@ -93,47 +94,37 @@ impl Index for Bm25Index {
 }
 
 impl Bm25Index {
-    /// Reads texts of one document, with default settings of how they are cut.
+    /// Indexes the texts of one document, with the default [`TextAnalysis`].
     pub fn build<T: AsRef<str>>(texts: &[T]) -> Self {
         let texts: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
         Self::of(&IndexedTexts { texts: &texts, documents: &[0], analysis: &TextAnalysis::default() })
     }
 
-    /// Reads the texts of chunks; those of a document follow each other.
+    /// Indexes the texts of chunks. The chunks of a document must follow each other.
     pub fn of_chunks(chunks: &[&Chunk], analysis: &TextAnalysis) -> Self {
         let texts: Vec<&str> = chunks.iter().map(|chunk| chunk.text.as_str()).collect();
         let documents = document_starts(chunks.iter().map(|chunk| chunk.document.as_str()));
         Self::of(&IndexedTexts { texts: &texts, documents: &documents, analysis })
     }
 
-    /// Reads all texts, with the threads of the current rayon pool. Equal
+    /// Indexes texts, with the threads of the current rayon pool. Equal
     /// texts give an equal index.
     pub fn of(given: &IndexedTexts<'_>) -> Self {
         Self::assemble(CutTexts::of(given))
     }
 
     /// Whether a retriever with these settings may search it.
-    pub(crate) fn fits(&self, analysis: &TextAnalysis) -> bool {
+    pub fn fits(&self, analysis: &TextAnalysis) -> bool {
         self.is_of_version_1 || self.analysis == *analysis
     }
 
-    /// How its texts were cut into terms.
-    pub fn analysis(&self) -> &TextAnalysis {
-        &self.analysis
-    }
-
-    /// The languages of its texts, each with the number of its texts, the most frequent first.
-    pub fn languages(&self) -> &[(Language, u32)] {
-        &self.languages
-    }
-
-    /// At most `k` entries that share a term with the text, with their scores,
-    /// best first, equal ones by entry.
+    /// At most `k` entries that share a term with the query `text`, with their scores,
+    /// best first, equal scores by entry.
     pub fn search(&self, text: &str, k: usize) -> Vec<(u32, f32)> {
         self.search_where(text, k, Saturation::default(), |_| true)
     }
 
-    /// [`search`](Self::search) among the entries that pass.
+    /// [`search`](Self::search) with other parameters, among the entries that pass.
     pub fn search_where(
         &self,
         text: &str,
@@ -166,7 +157,7 @@ impl Bm25Index {
         top.into_sorted()
     }
 
-    /// The scores of some entries, 0 where no term is shared.
+    /// The scores of some entries with the default [`Saturation`]; 0 where no term is shared.
     pub fn scores(&self, text: &str, entries: &[u32]) -> Vec<f32> {
         let mut scores = vec![0.0f32; entries.len()];
         for term in self.query(text) {
@@ -180,15 +171,7 @@ impl Bm25Index {
         scores
     }
 
-    /// The terms of a text that an entry holds too, each once, in the order of the text.
-    pub fn shared_terms(&self, text: &str, entry: u32) -> Vec<&str> {
-        let mut seen = HashSet::new();
-        let holds = |&term: &usize| self.entries[self.postings(term)].binary_search(&entry).is_ok();
-        let shared = self.query(text).into_iter().filter(|&term| seen.insert(term)).filter(holds);
-        shared.map(|term| self.terms[term].as_str()).collect()
-    }
-
-    /// The terms of a query that some entry holds, repetitions included.
+    /// The terms of a query that the index holds, as places in `terms`, repetitions included.
     fn query(&self, text: &str) -> Vec<usize> {
         let all: Vec<Language> = self.languages.iter().map(|(language, _)| *language).collect();
         let languages =
@@ -201,7 +184,7 @@ impl Bm25Index {
                     of_language.push(term);
                 }
             });
-            // A term counts by one language only, or words that two languages cut alike would count twice.
+            // Skips terms from an earlier language: a word that two languages cut alike would count twice.
             of_language.retain(|term| !seen.contains(term));
             seen.extend(&of_language);
             found.extend(of_language);
@@ -209,8 +192,9 @@ impl Bm25Index {
         found
     }
 
-    /// The most frequent language, and those of at least one text in twenty: a question that is not clear is cut by
-    /// their rules. Rare ones are left out, because frequent words of a large language are rare words in them.
+    /// The languages whose rules cut a query in an unclear language: the most frequent one, and each one with at
+    /// least 5 % of the texts. The rules of a rarer language would keep the stop words of the main language. These
+    /// words are rare in the index, so they would weigh too much.
     fn frequent_languages(&self) -> Vec<Language> {
         let texts: u64 = self.languages.iter().map(|(_, n)| u64::from(*n)).sum();
         let is_frequent = |&(place, (_, n)): &(usize, &(Language, u32))| place == 0 || u64::from(*n) * 20 >= texts;
@@ -221,7 +205,7 @@ impl Bm25Index {
         self.starts[term]..self.starts[term + 1]
     }
 
-    /// The weight of a term that this many texts hold.
+    /// The weight of a term (`idf`) that occurs in this many texts.
     fn idf(&self, holding: usize) -> f64 {
         let (texts, holding) = (self.lengths.len() as f64, holding as f64);
         (1.0 + (texts - holding + 0.5) / (holding + 0.5)).ln()

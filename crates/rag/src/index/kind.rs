@@ -48,13 +48,13 @@ pub trait Index: Sized + Send + Sync + 'static {
 pub struct IndexedTexts<'a> {
     /// A text for each searchable chunk.
     pub texts: &'a [&'a str],
-    /// The places in `texts` where a document begins, ascending; the first is 0 if there are texts.
+    /// For each document, the place of its first text in `texts`, ascending. The first is 0 if there are texts.
     pub documents: &'a [usize],
     /// How the texts are cut into terms.
     pub analysis: &'a TextAnalysis,
 }
 
-/// The places where a document begins in a list of chunks' documents.
+/// The places where another document begins. `documents` names the document of each chunk, in the order of the chunks.
 pub fn document_starts<'a>(documents: impl Iterator<Item = &'a str>) -> Vec<usize> {
     let mut before = None;
     let mut starts = Vec::new();
@@ -97,11 +97,6 @@ impl OpenIndex {
 }
 
 impl IndexKind {
-    /// Whether it is made from texts, so that the settings of their analysis matter.
-    pub fn is_of_texts(self) -> bool {
-        matches!(self.made_from(), MadeFrom::Texts(_))
-    }
-
     /// Whether it is made from vectors of the trial's embedder.
     pub fn embeds(self) -> bool {
         !matches!(self.made_from(), MadeFrom::Texts(_))

@@ -34,12 +34,12 @@ impl FileFilter {
         is_in_address && is_included && !self.is_left_out(path)
     }
 
-    /// Whether a file would belong to the corpus if its type were known: nothing that the user wrote leaves it out.
+    /// Whether a file is left out of the corpus only because its type is unknown, not because of a pattern.
     pub(super) fn lacks_type(&self, path: &str, address: Option<&Pattern>) -> bool {
         self.include.is_empty() && address.is_none() && !is_known(path) && !self.is_left_out(path)
     }
 
-    /// Whether a file is left out, whatever its type. Hidden files belong to tools, not to the user.
+    /// Whether a file is left out because it is hidden or excluded. Hidden files belong to tools, not to the user.
     fn is_left_out(&self, path: &str) -> bool {
         let is_hidden = path.split('/').any(|part| part.starts_with('.'));
         is_hidden || self.exclude.iter().any(|pattern| matches(pattern, path))
@@ -53,7 +53,7 @@ fn matches(pattern: &Pattern, path: &str) -> bool {
     }
 }
 
-/// Whether the ending of a name is that of a format.
+/// Whether a file's name has the extension of a format that can be read.
 fn is_known(path: &str) -> bool {
     sniff::extension(path).as_deref().and_then(sniff::by_extension).is_some()
 }

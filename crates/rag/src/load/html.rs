@@ -112,10 +112,10 @@ fn write(root: ElementRef<'_>, mut writer: Writer<'_>) -> Result<Markdown, LoadE
     }
 }
 
-/// The class of menus beside the content on many sites, and of boxes within the content in DocBook.
+/// A CSS class. On many sites it marks the menu next to the content; in DocBook it marks boxes within the content.
 const SIDEBAR: &str = "sidebar";
 
-/// Whether more than half of an element's text is outside of links, which it is not in a menu.
+/// Whether more than half of an element's letters and digits are outside links. In a menu, most are in links.
 fn holds_prose(element: ElementRef<'_>) -> bool {
     let (mut letters, mut in_links) = (0, 0);
     for node in element.descendants() {

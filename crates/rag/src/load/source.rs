@@ -47,7 +47,7 @@ pub struct Listing {
     pub files: Vec<SourceFile>,
     /// How many other files were seen, by extension (`.png`, or nothing).
     pub skipped: BTreeMap<String, u64>,
-    /// How many of these are left out only because no reader knows their type, by extension.
+    /// How many of the skipped files were left out only because their type is unknown, by extension.
     pub unread_types: BTreeMap<String, u64>,
     /// Links that leave the corpus or lead nowhere, and unusable names.
     pub rejected: Vec<Rejected>,
@@ -195,8 +195,8 @@ impl Source {
         Ok(Bytes::from(bytes))
     }
 
-    /// The ending by which [`Listing::unread_types`] counts the file of this path below the corpus' root; none if it
-    /// does not count such a file.
+    /// The extension under which [`Listing::unread_types`] counts a file; `None` if the file is not counted there.
+    /// `below` is the file's path below the root of the corpus.
     pub fn unread_type(&self, below: &str) -> Option<String> {
         self.filter.lacks_type(below, self.place.pattern()).then(|| ending(below))
     }
@@ -225,7 +225,7 @@ impl Source {
     }
 }
 
-/// The ending of a file's name, with its dot; empty if it has none.
+/// The extension of a file's name, with its dot; empty if there is none.
 fn ending(path: &str) -> String {
     sniff::extension(path).map(|extension| format!(".{extension}")).unwrap_or_default()
 }

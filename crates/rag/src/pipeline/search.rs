@@ -277,12 +277,14 @@ pub async fn find(
     Ok(joined.collect())
 }
 
-/// The chunks that the searches of each question find, each search as far down as `depth`
-/// ([`Retriever::retrieve_deeper`]), joined as [`find`] joins hits, and all of them. It tells how far
-/// down a chunk is that was not retrieved.
+/// Searches each question down to rank `depth`, deeper than [`find`] does, to find the rank of a chunk
+/// that was not retrieved ([`Retriever::retrieve_deeper`]).
+///
+/// Returns the hits of each question, best first. The hits of several queries are joined as in [`find`],
+/// but all of them are kept.
 ///
 /// # Errors
-/// As of [`find`].
+/// If the retriever fails.
 pub async fn find_deeper(
     retriever: &dyn Retriever,
     corpus: &Corpus<'_>,
@@ -298,13 +300,14 @@ pub async fn find_deeper(
     Ok(questions.iter().map(|queries| join_all(found.by_ref().take(queries.len()).collect())).collect())
 }
 
-/// What the remark on a filter that no chunk passes begins with.
+/// The beginning of the remark about a filter that no chunk passes.
 const NONE_PASSES: &str = "no chunk passes the filter ";
-/// What stands around the numbers of a remark on a filter that leaves few chunks.
+/// The text before the numbers in the remark about a filter that leaves few chunks. [`ALL_TAKEN`] follows them.
 const FEW_LEFT: &str = " leaves ";
 const ALL_TAKEN: &str = " chunks, and all of them were taken";
 
-/// How many chunks a filter left, if this is the remark of [`find`] that all of them were found.
+/// How many chunks passed a filter, read from the remark of [`find`] that all of them were found; `None` for any
+/// other remark.
 pub fn chunks_left_by_filter(remark: &str) -> Option<usize> {
     if remark.starts_with(NONE_PASSES) {
         return Some(0);
@@ -313,8 +316,8 @@ pub fn chunks_left_by_filter(remark: &str) -> Option<usize> {
     numbers.split_once(" of ")?.0.parse().ok()
 }
 
-/// Removes hits that do not pass the query's filter: a retriever of the user's own does not see the
-/// filter. Returns a remark if all chunks that pass it were found.
+/// Removes hits that do not pass the query's filter, because a user's own retriever does not see the
+/// filter. Returns a remark if all chunks that pass the filter were found.
 fn apply_filter(query: &Query<'_>, hits: &mut Vec<Hit>, corpus: &Corpus<'_>) -> Result<Option<String>, Error> {
     let Some(filter) = query.filter else { return Ok(None) };
     let passing = corpus.table.entries_passing(filter)?;
@@ -327,7 +330,7 @@ fn apply_filter(query: &Query<'_>, hits: &mut Vec<Hit>, corpus: &Corpus<'_>) -> 
     }))
 }
 
-/// Joins the lists into one, as long as the longest.
+/// Joins the lists into one that is as long as the longest of them.
 fn join(lists: Vec<Vec<Hit>>) -> Vec<Hit> {
     let longest = lists.iter().map(Vec::len).max().unwrap_or_default();
     let mut hits = join_all(lists);
@@ -335,7 +338,7 @@ fn join(lists: Vec<Vec<Hit>>) -> Vec<Hit> {
     hits
 }
 
-/// Joins the lists into one with all their rows.
+/// Joins the lists into one that has all their rows.
 fn join_all(mut lists: Vec<Vec<Hit>>) -> Vec<Hit> {
     match lists.len() {
         0 | 1 => lists.pop().unwrap_or_default(),

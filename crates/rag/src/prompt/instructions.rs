@@ -23,7 +23,8 @@ pub const COMBINE: &str =
 pub const CORRECT: &str = "The draft says more than the sources do. Write the answer again with nothing but what the \
                            sources say.";
 
-/// The language of answers. The example is in English, and sources may be in another language.
+/// The instruction that sets the language of answers. Without it the model may follow the language of the example,
+/// which is English, or of the sources.
 pub(crate) const ANSWER_LANGUAGE: &str = "Answer in the language of the question.";
 
 /// A set of instructions.

@@ -1,7 +1,8 @@
-//! The sentence of an answer that says that the sources do not answer, in the
+//! The sentence that is the whole answer when the sources do not answer the question, in the
 //! language of the question.
 
-use whatlang::{Lang, Script, detect};
+use crate::analysis::Language;
+use whatlang::Lang;
 
 /// The text of the answer when the sources do not answer the question, in English.
 pub const NO_ANSWER: &str = "The sources do not answer this question.";
@@ -24,7 +25,7 @@ const IN_OTHER_LANGUAGES: &[(Lang, &str)] = &[
     (Lang::Kor, "자료에는 이 질문에 대한 답이 없습니다."),
 ];
 
-/// Words of English questions that are no words of the other languages with a sentence.
+/// Frequent English words that hardly occur in the languages above.
 const ENGLISH_WORDS: [&str; 17] = [
     "the", "what", "which", "who", "how", "when", "where", "why", "does", "did", "are", "from", "with", "should",
     "there", "have", "and",
@@ -32,21 +33,20 @@ const ENGLISH_WORDS: [&str; 17] = [
 
 /// The language of a question or another short text; `None` if it is not clear.
 ///
-/// By trigrams and script, through the crate `whatlang`. A text in ASCII letters with
-/// an English question word or article is English, whatever its trigrams are like.
+/// The crate `whatlang` detects it by script and trigrams. But a text in ASCII letters
+/// that has one of a few frequent English words is always English.
 pub fn language_of_short_text(text: &str) -> Option<Lang> {
-    let info = detect(text).filter(|info| info.is_reliable())?;
-    if info.script() == Script::Latin && text.chars().filter(|c| c.is_alphabetic()).all(|c| c.is_ascii()) {
+    if text.chars().filter(|c| c.is_alphabetic()).all(|c| c.is_ascii()) {
         let mut words = text.split(|c: char| !c.is_alphanumeric());
         if words.any(|word| ENGLISH_WORDS.iter().any(|english| word.eq_ignore_ascii_case(english))) {
             return Some(Lang::Eng);
         }
     }
-    Some(info.lang())
+    Language::detected(text).map(Language::lang)
 }
 
-/// The sentence in the language of a question; in English if the language is not clear or
-/// has no sentence here.
+/// The sentence in the language of a question. It is in English if the language is not clear or
+/// has no sentence in the list.
 pub fn no_answer(question: &str) -> &'static str {
     let language = language_of_short_text(question);
     let sentence = IN_OTHER_LANGUAGES.iter().find(|(known, _)| Some(*known) == language);
@@ -83,7 +83,11 @@ mod tests {
     #[test]
     fn english_words_outweigh_trigrams() {
         let french = "What does robust molecular oscillation of brain clock neurons in DD suggest about certain brain locations?";
-        assert_eq!(detect(french).map(|info| info.lang()), Some(Lang::Fra), "the trigrams are those of French");
+        assert_eq!(
+            whatlang::detect(french).map(|info| info.lang()),
+            Some(Lang::Fra),
+            "the trigrams are those of French"
+        );
         assert_eq!(language_of_short_text(french), Some(Lang::Eng));
     }
 

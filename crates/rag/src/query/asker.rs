@@ -14,8 +14,9 @@ use serde_json::{Value, json};
 /// Kept free in the model's context for the marks of its chat template.
 const TEMPLATE_TOKENS: usize = 64;
 
-/// The language of every text that a model writes here. It is what is searched, so it has to be
-/// that of the question: the instructions are in English, and so are their examples.
+/// The instruction that sets the language of every text that a model writes here. The text is used
+/// for a search, so it must be in the language of the question. Without the instruction the model may write
+/// English, like the prompt and its examples.
 const LANGUAGE: &str = " Write in the language of the question.";
 
 /// The settings of a component's [`Asker`].
@@ -212,8 +213,8 @@ impl Asker {
         if is_text(&text) { Ok(one_line(&text)) } else { Err(QueryTextError::Empty.into()) }
     }
 
-    /// The one property of the object that the model writes. `language` is the sentence that says in which
-    /// language its texts are; empty if it writes none.
+    /// Asks for an object with one property, and returns the value of the property. `language` is the instruction
+    /// that sets the language of the value's texts; empty if the value has none.
     pub(super) async fn ask_value<T: DeserializeOwned>(
         &self,
         instructions: &str,
@@ -287,13 +288,13 @@ impl Asker {
     }
 }
 
-/// [`LANGUAGE`] where a reply of this schema has texts in the model's own words; else nothing, as
-/// for grades.
+/// [`LANGUAGE`] if a reply of this schema has texts in the model's own words; else an empty text, for
+/// example for grades.
 fn language_for(schema: &Value) -> &'static str {
     if holds_free_text(schema) { LANGUAGE } else { "" }
 }
 
-/// Whether a JSON Schema allows a text of any words.
+/// Whether a reply of this JSON Schema may hold a text in the model's own words, not only one of a list.
 pub(crate) fn holds_free_text(schema: &Value) -> bool {
     match schema {
         Value::Object(fields) if fields.contains_key("enum") => false,

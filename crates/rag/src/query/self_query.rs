@@ -111,7 +111,8 @@ impl Config {
     }
 }
 
-/// A value is compared with the metadata of documents, whatever the language of the question.
+/// The instruction that sets the language of the filter's values. They are compared with the metadata of documents,
+/// so the language of the question does not matter.
 const LANGUAGE: &str = " Write the values of fields in the language of the documents.";
 
 impl Component for Config {

@@ -29,10 +29,10 @@ const WORDS: usize = 5;
 settings! {
     /// Settings of `dedupe`.
     pub struct Config {
-        /// A passage goes too if it shares at least this share of its sequences of
-        /// five words with a better one (Jaccard similarity, without regard to
-        /// case; in scripts without spaces, of five pairs of characters): above 0, at most 1. Default: none, so that only equal and
-        /// contained texts go.
+        /// A passage is also removed if its Jaccard similarity with a better one is at
+        /// least this: the share of common sequences of five words, without regard to
+        /// case, or of five pairs of characters in scripts without spaces. Above 0, at
+        /// most 1. Default: none, so that only equal and contained texts are removed.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub similarity: Option<f64> = None,
     }
@@ -98,7 +98,7 @@ fn sequences_of(folded: &str) -> HashSet<String> {
     words.windows(WORDS.min(words.len())).map(|sequence| sequence.join(" ")).collect()
 }
 
-/// Each two neighbours of a text in a script without spaces.
+/// The words of a text with characters of a script without spaces: each pair of such neighbouring characters is one.
 fn pairs(text: &str) -> Vec<&str> {
     words(text).into_iter().map(|(_, pair)| pair).collect()
 }

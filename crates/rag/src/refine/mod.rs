@@ -61,7 +61,7 @@ impl From<Vec<RefinerConfig>> for RefineConfig {
 }
 
 impl RefineConfig {
-    /// Each step that does something, as a list of its own, in their order.
+    /// The steps other than `none`, in order, each as a configuration of its own.
     pub fn single_steps(&self) -> Vec<Self> {
         self.steps().map(|step| vec![step.clone()].into()).collect()
     }

@@ -7,7 +7,7 @@
 
 use crate::{
     ChunkTable, Passage, Span,
-    analysis::{Language, sentences, text_language},
+    analysis::{sentences, text_language},
     fence,
 };
 use std::collections::HashSet;
@@ -157,16 +157,17 @@ pub(super) fn rows_of<'a>(passages: impl IntoIterator<Item = &'a Passage>) -> Ve
 /// The sentences of a passage, to keep some of them.
 pub(super) struct Sentences<'a> {
     pieces: Vec<Piece<'a>>,
-    /// Of each sentence: its piece, and where it lies in the piece's text.
+    /// For each sentence: the number of its piece, and its start and end in the piece's text, in bytes.
     places: Vec<(usize, usize, usize)>,
 }
 
 impl<'a> Sentences<'a> {
-    /// Splits a passage into sentences without white space at their ends: by the rules of its
-    /// language if it is recognised as another than English, else by those of Unicode (UAX 29).
+    /// Splits a passage into sentences without white space at their ends. If the passage is
+    /// recognised as a language other than English, the rules of that language are used, else those
+    /// of Unicode (UAX 29).
     pub(super) fn of(passage: &'a Passage) -> Self {
         let pieces = pieces(passage);
-        let language = text_language(&passage.text).filter(|language| *language != Language::ENGLISH);
+        let language = text_language(&passage.text);
         let mut places = Vec::new();
         for (i, piece) in pieces.iter().enumerate() {
             let spans: Vec<Span> = match language {

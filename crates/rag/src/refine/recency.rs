@@ -122,19 +122,11 @@ mod tests {
     fn table(dates: &[Value]) -> ChunkTable {
         let chunk = |(number, date): (u32, &Value)| Chunk {
             document: format!("{number}.md"),
-            number: 0,
             span: Span { start: 0, end: 4 },
             text: "text".to_owned(),
             searchable: true,
-            level: 0,
-            parent: None,
-            previous: None,
-            next: None,
-            page: None,
-            book: None,
-            heading: None,
             metadata: [("date".to_owned(), date.clone())].into_iter().filter(|(_, date)| !date.is_null()).collect(),
-            space: Default::default(),
+            ..Chunk::default()
         };
         ChunkTable::new((0..).zip(dates).map(chunk).collect())
     }

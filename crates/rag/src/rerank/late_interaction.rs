@@ -48,8 +48,8 @@ settings! {
     pub struct Weights {
         /// The match of the words' vectors. Default 1.
         pub maxsim: f32 = 1.0,
-        /// The shared words, by BM25 with `k1` 1.5 and `b` 0.75, whatever the retriever's
-        /// settings are. Default 1.
+        /// The shared words, by BM25. It always uses `k1` 1.5 and `b` 0.75, not the settings of
+        /// the retriever. Default 1.
         pub bm25: f32 = 1.0,
         /// The nearness of the texts' vectors. Default 1.
         pub dense: f32 = 1.0,

@@ -1,14 +1,14 @@
 //! `bm25`: the chunks that share the most telling words with the question.
 //!
 //! Use it for names, codes, error messages and rare words, and where no
-//! embedding model is to be had; it sees no synonyms. A question that shares no word
+//! embedding model is available; it does not find synonyms. A question that shares no word
 //! with any chunk has no hits.
 //!
-//! What a word is depends on the language of the document. English words lose their
-//! endings, as those of 11 other languages do; German, Dutch, Danish, Norwegian, Swedish and
-//! Finnish words are cut into runs of four characters, because these languages write
-//! compounds as one word; Chinese and Japanese are searched by characters and pairs of them,
-//! Korean, Thai, Lao, Khmer and Burmese by pairs. `tokens` says otherwise.
+//! What counts as a word depends on the language of the document. Words in English and 11 other
+//! languages are stemmed. Words in German, Dutch, Danish, Norwegian, Swedish and Finnish are
+//! cut into runs of four characters, because these languages write compounds as one word.
+//! Chinese and Japanese are searched by single characters and pairs of characters, Korean,
+//! Thai, Lao, Khmer and Burmese by pairs. The setting `tokens` overrides this.
 //!
 //! A term adds `idf · tf / (tf + k1 (1 − b + b · length / mean length))` to a chunk's score,
 //! with `idf = ln(1 + (N − df + ½) / (df + ½))`. Source: Robertson and Zaragoza, The
@@ -32,24 +32,26 @@ settings! {
     pub struct Config {
         /// The most chunks to return. Default 5.
         pub top_k: usize = 5,
-        /// The language of the texts: `auto` detects it for each document and each question, and
-        /// a question of a few words is cut by the rules of all languages of the corpus; or a language by its
-        /// English name, such as `german`. `english` takes texts as LlamaIndex does, without bringing
-        /// them into one form first. Default `auto`.
+        /// The language of the texts: `auto`, or the English name of a language in lower case, such
+        /// as `german`. `auto` detects the language of each document and each question. A
+        /// question in an unclear language, such as one of a few words, is cut by the rules of
+        /// all frequent languages of the corpus. `english` cuts texts exactly as LlamaIndex does:
+        /// they are only lower-cased, not normalized (NFKC). Default `auto`.
         pub language: LanguageChoice = LanguageChoice::Auto,
-        /// What is counted: `auto` (what fits the language), `words`, `bigrams` (pairs of
-        /// characters in scripts without spaces) or `ngrams` (runs of four characters of each word).
-        /// Default `auto`.
+        /// What counts as a term: `auto` (what fits the language), `words`, `bigrams` (pairs of
+        /// characters in scripts without spaces, words elsewhere) or `ngrams` (runs of four
+        /// characters of each word). Default `auto`.
         pub tokens: Tokens = Tokens::Auto,
-        /// Whether endings of words are cut off, where the language has a Snowball stemmer.
-        /// Default true.
+        /// Whether words are stemmed (their endings are cut off), if the language has a Snowball
+        /// stemmer. Default true.
         pub stemmer: bool = true,
-        /// Whether the words that nearly every text holds are left out, where there is a list of
-        /// them. Default true.
+        /// Whether stop words (words that nearly every text contains) are left out, if there is a
+        /// list of them for the language. Default true.
         pub stop_words: bool = true,
-        /// How much a further occurrence of a term adds, from 0 to 1000. Default 1.5.
+        /// How much further occurrences of a term add to the score, from 0 (nothing) to 1000.
+        /// Default 1.5.
         pub k1: f32 = 1.5,
-        /// How much a long chunk is held against it, from 0 to 1. Default 0.75.
+        /// How strongly long chunks are penalised, from 0 (not at all) to 1. Default 0.75.
         pub b: f32 = 0.75,
     }
 }
@@ -77,7 +79,7 @@ impl Config {
 #[async_trait]
 impl Retriever for Config {
     async fn retrieve(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error> {
-        bm25_search(NAME, queries, corpus, self.top_k, &word_search!(self))
+        self.retrieve_deeper(queries, corpus, self.top_k).await
     }
 
     async fn retrieve_deeper(
@@ -144,7 +146,7 @@ mod tests {
         };
         let usual = score(Config::default());
         assert_ne!(score(Config { k1: 0.9, ..Config::default() }), usual);
-        // All chunks have as many terms, so their length makes no difference.
+        // All chunks have the same number of terms, so `b` makes no difference.
         assert_eq!(score(Config { b: 0.4, ..Config::default() }), usual);
     }
 }

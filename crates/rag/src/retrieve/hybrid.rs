@@ -11,7 +11,7 @@
 //! one side often finds nothing that fits. None of them pays where the
 //! ranks say as much as the scores: then `rrf` is as good and needs no weight.
 //!
-//! The side of words is `bm25`, with the same settings: `language`, `tokens`, `stemmer`, `stop_words`, `k1`, `b`.
+//! Words are searched by `bm25`, with the same settings: `language`, `tokens`, `stemmer`, `stop_words`, `k1`, `b`.
 //!
 //! It needs an embedder, for the side of vectors: the experiment lists one under
 //! `embedder`.
@@ -45,24 +45,26 @@ settings! {
         pub candidates: Option<usize> = None,
         /// How the two lists are joined. Default `rrf`.
         pub fusion: Fusion = Fusion::Rrf(Rrf::default()),
-        /// The language of the texts: `auto` detects it for each document and each question, and
-        /// a question of a few words is cut by the rules of all languages of the corpus; or a language by its
-        /// English name, such as `german`. `english` takes texts as LlamaIndex does, without bringing
-        /// them into one form first. Default `auto`.
+        /// The language of the texts: `auto`, or the English name of a language in lower case, such
+        /// as `german`. `auto` detects the language of each document and each question. A
+        /// question in an unclear language, such as one of a few words, is cut by the rules of
+        /// all frequent languages of the corpus. `english` cuts texts exactly as LlamaIndex does:
+        /// they are only lower-cased, not normalized (NFKC). Default `auto`.
         pub language: LanguageChoice = LanguageChoice::Auto,
-        /// What is counted: `auto` (what fits the language), `words`, `bigrams` (pairs of
-        /// characters in scripts without spaces) or `ngrams` (runs of four characters of each word).
-        /// Default `auto`.
+        /// What counts as a term: `auto` (what fits the language), `words`, `bigrams` (pairs of
+        /// characters in scripts without spaces, words elsewhere) or `ngrams` (runs of four
+        /// characters of each word). Default `auto`.
         pub tokens: Tokens = Tokens::Auto,
-        /// Whether endings of words are cut off, where the language has a Snowball stemmer.
-        /// Default true.
+        /// Whether words are stemmed (their endings are cut off), if the language has a Snowball
+        /// stemmer. Default true.
         pub stemmer: bool = true,
-        /// Whether the words that nearly every text holds are left out, where there is a list of
-        /// them. Default true.
+        /// Whether stop words (words that nearly every text contains) are left out, if there is a
+        /// list of them for the language. Default true.
         pub stop_words: bool = true,
-        /// How much a further occurrence of a term adds, from 0 to 1000. Default 1.5.
+        /// How much further occurrences of a term add to the score, from 0 (nothing) to 1000.
+        /// Default 1.5.
         pub k1: f32 = 1.5,
-        /// How much a long chunk is held against it, from 0 to 1. Default 0.75.
+        /// How strongly long chunks are penalised, from 0 (not at all) to 1. Default 0.75.
         pub b: f32 = 0.75,
     }
 }

@@ -48,15 +48,17 @@ pub trait Retriever: Send + Sync {
     /// If an index is missing that its settings name, or a model fails.
     async fn retrieve(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error>;
 
-    /// How many chunks each of its searches puts forward, if it chooses its hits from more chunks than it
-    /// returns; none if its hits are the first of its only search.
+    /// How many candidates each of its searches returns, for a retriever that then chooses its hits among them
+    /// (`hybrid`, `mmr`). `None` for a retriever that returns the first hits of a single search.
     fn searched_candidates(&self) -> Option<usize> {
         None
     }
 
-    /// For each query the chunks that its searches find, each search as far down as `depth`, best first. No chunk is
-    /// left out by `top_k`, by a limit on scores, or by a choice among candidates. It tells how far down a chunk
-    /// is that was not retrieved. The default is [`Retriever::retrieve`], for a retriever that cannot search deeper.
+    /// Searches each query down to rank `depth`, to find the rank of a chunk that was not retrieved.
+    ///
+    /// Returns for each query all chunks that its searches find, best first. `top_k`, a limit on scores and the
+    /// choice among candidates do not apply. By default it calls [`Retriever::retrieve`], for retrievers that
+    /// cannot search deeper.
     ///
     /// # Errors
     /// As of [`Retriever::retrieve`].
@@ -107,14 +109,14 @@ fn dense_search(
     queries.iter().zip(vectors).map(one).collect()
 }
 
-/// How a search by words cuts texts and weighs terms.
+/// Settings of a search by words: how texts are cut into terms, and how terms are weighed.
 #[derive(Debug, Clone, PartialEq)]
 struct WordSearch {
     analysis: TextAnalysis,
     saturation: Saturation,
 }
 
-/// The settings of a retriever that searches by words, as a [`WordSearch`].
+/// The [`WordSearch`] of a retriever's settings.
 macro_rules! word_search {
     ($config:expr) => {
         $crate::retrieve::WordSearch {
@@ -130,7 +132,7 @@ macro_rules! word_search {
 }
 use word_search;
 
-/// Beyond it, weights are too small for their 32 bits.
+/// The largest `k1`. It keeps the weights of terms well within the range of an `f32`.
 const MOST_K1: f32 = 1000.0;
 
 fn check_word_search(component: &'static str, search: &WordSearch) -> Result<(), Error> {

@@ -1,5 +1,5 @@
-//! `reverie golden stats`: counts what is in a dataset, and says which differences its
-//! questions can show.
+//! `reverie golden stats`: counts what is in a dataset, and estimates the smallest
+//! differences between trials that its questions can show.
 
 use crate::{
     command::{CommandContext, open_questions},
@@ -13,7 +13,7 @@ use lab::{DetectableDifferences, Experiment, RunRecord};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// The experiment file that is looked for if none is named.
+/// The experiment file that is used if the command names none.
 const EXPERIMENT: &str = "experiment.toml";
 
 /// Count what is in a dataset, and say which differences its questions can show.
@@ -35,7 +35,7 @@ pub struct StatsArguments {
     experiment: Option<PathBuf>,
 }
 
-/// What is printed as JSON.
+/// The output of `golden stats --json`.
 #[derive(Serialize)]
 struct Statistics<'a> {
     #[serde(flatten)]
@@ -57,7 +57,8 @@ pub async fn run(cx: &CommandContext, arguments: &StatsArguments) -> Result<u8, 
     cx.finish(&shown, |_| format!("{}\n{}", render::dataset(file, &counts), detectable.describe().join("\n")))
 }
 
-/// The experiment in this folder, if it asks these questions.
+/// The experiment file in the working folder with its content, if its dataset is this file. None if there is no such
+/// file, or if it has mistakes, which is noted.
 fn experiment_of(cx: &CommandContext, questions: &Path) -> Option<(PathBuf, Experiment)> {
     let path = PathBuf::from(EXPERIMENT);
     if !path.exists() {
@@ -74,7 +75,8 @@ fn experiment_of(cx: &CommandContext, questions: &Path) -> Option<(PathBuf, Expe
     is_same.then_some((path, experiment))
 }
 
-/// The differences that the questions can show, by the experiment's last run if there is one.
+/// Estimates the differences that the questions can show, from the scores of the experiment's last run. Without a run
+/// that can be read, the estimate assumes scores of 0 or 1.
 async fn detectable_differences(
     cx: &CommandContext,
     experiment: Option<(PathBuf, Experiment)>,

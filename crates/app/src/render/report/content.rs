@@ -31,7 +31,8 @@ pub(super) struct ReportOverview<'a> {
     /// The title of each group of trials.
     group_titles: Vec<String>,
     metrics: &'a [MetricResult],
-    /// The steps at which evidence can be lost, in their order; empty if none is known.
+    /// All steps at which a question can end, in the order of the pipeline. Empty if no trial has losses, as in
+    /// runs of earlier versions.
     loss_steps: Vec<LossStepWords>,
     questions: Vec<QuestionSummary<'a>>,
     /// By trial: its difference from the leading trial.
@@ -46,7 +47,7 @@ pub(super) struct ReportOverview<'a> {
     pub(super) stamp: Option<String>,
 }
 
-/// A step at which evidence can be lost, in words.
+/// A [`LossStep`] with the words that the page shows for it.
 #[derive(Serialize)]
 struct LossStepWords {
     name: &'static str,
@@ -74,8 +75,8 @@ struct TrialPart {
     missing: Vec<BTreeMap<String, Vec<usize>>>,
     /// By question: the number of its [`AnswerState`].
     answers: Vec<u8>,
-    /// By question: the step at which its evidence was lost, as a number of the overview's steps;
-    /// empty if none is known.
+    /// By question: the step at which it ended, as an index into [`ReportOverview::loss_steps`].
+    /// Empty if it is not known for any question.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     losses: Vec<Option<usize>>,
 }
@@ -133,7 +134,7 @@ struct TrialOutcome<'a> {
     /// The contribution to the objective.
     #[serde(skip_serializing_if = "Option::is_none")]
     objective: Option<f32>,
-    /// Where the evidence was lost.
+    /// The step at which this trial lost the question's evidence.
     #[serde(skip_serializing_if = "Option::is_none")]
     loss: Option<&'a QuestionLoss>,
 }
@@ -246,7 +247,7 @@ fn overview(board: Board, metrics: &[MetricResult]) -> ReportOverview<'_> {
     }
 }
 
-/// The words of all steps, if any question was followed through a trial.
+/// The words of all steps. Empty if no question of any trial has a loss.
 fn loss_steps(results: &Results) -> Vec<LossStepWords> {
     let mut questions = results.trials.iter().flat_map(|trial| &trial.questions);
     if questions.all(|question| question.loss.is_none()) {

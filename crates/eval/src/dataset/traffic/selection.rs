@@ -15,7 +15,7 @@ use std::{
 };
 use whatlang::Lang;
 
-/// How many questions are looked at for the language of the traffic.
+/// How many questions are read to detect the language of the traffic.
 const SAMPLE: usize = 50;
 
 /// A question with the number of times it was asked.
@@ -114,7 +114,8 @@ pub(super) struct Features {
 }
 
 impl Features {
-    /// The features of a question; all that are compared have words of the same language.
+    /// The features of a question, with words stemmed by the rules of `language`. Only features of
+    /// the same language can be compared.
     pub(super) fn of(asked: &CountedQuestion, language: Lang) -> Self {
         let stems = tokens(&asked.question, Some(language));
         let pairs = stems.windows(2).map(|pair| pair.join(" "));

@@ -2,7 +2,8 @@
 
 use super::super::{QuestionDraft, RejectionReason};
 use super::Recipe;
-use crate::words::{Pattern, pattern};
+use crate::words::pattern;
+use regex::Regex;
 use std::sync::LazyLock;
 use whatlang::Lang;
 
@@ -20,37 +21,36 @@ pub(super) const RECIPE: Recipe = Recipe {
     rule,
 };
 
-/// Words that begin a condition, in the languages that most corpora are in.
-static CONDITION: Pattern = LazyLock::new(|| {
-    pattern(
-        r"(?ix)\b(if|when|unless|until|once|while|in\ case|provided|without|during|after|before
-        |wenn|falls|sobald|solange|ohne|sofern|bevor|nachdem|si|lorsque|quand|sans|tant\ que|cuando|salvo|a\ menos|sin
-        |mientras|se|quando|caso|sem|enquanto|senza|qualora|finché|als|indien|wanneer|tenzij|zonder|zolang
-        |jeśli|jeżeli|gdy|kiedy|bez|dopóki|om|när|utan|hvis|når|uden|uten|unntatt|medmindre)\b",
-    )
-});
-
-/// Languages whose words are in [`CONDITION`]. In others a condition is not looked for.
-const LANGUAGES: [Lang; 11] = [
-    Lang::Eng,
-    Lang::Deu,
-    Lang::Fra,
-    Lang::Spa,
-    Lang::Por,
-    Lang::Ita,
-    Lang::Nld,
-    Lang::Pol,
-    Lang::Swe,
-    Lang::Dan,
-    Lang::Nob,
+/// Words that begin a condition, by language. Questions in other languages pass unchecked.
+const CONDITIONS: [(Lang, &str); 11] = [
+    (Lang::Eng, "if|when|unless|until|once|while|in case|provided|without|during|after|before"),
+    (Lang::Deu, "wenn|falls|sobald|solange|ohne|sofern|bevor|nachdem"),
+    (Lang::Fra, "si|lorsque|quand|sans|tant que"),
+    (Lang::Spa, "si|cuando|salvo|a menos|sin|mientras"),
+    // `se` is also a reflexive pronoun (`onde se guarda`), and then no condition.
+    (Lang::Por, "quando|caso|sem|enquanto|se (o|a|os|as|um|uma|não|eu|ele|ela|houver|for|estiver|tiver)"),
+    (Lang::Ita, "se|quando|senza|qualora|finché"),
+    (Lang::Nld, "als|indien|wanneer|tenzij|zonder|zolang"),
+    (Lang::Pol, "jeśli|jeżeli|gdy|kiedy|bez|dopóki"),
+    (Lang::Swe, "om|när|utan"),
+    (Lang::Dan, "hvis|når|uden|medmindre"),
+    (Lang::Nob, "hvis|når|uten|unntatt"),
 ];
+
+/// The words of each language as a pattern.
+static PATTERNS: LazyLock<Vec<(Lang, Regex)>> = LazyLock::new(|| {
+    let compiled = |(language, words): &(Lang, &str)| (*language, pattern(&format!(r"(?i)\b({words})\b")));
+    CONDITIONS.iter().map(compiled).collect()
+});
 
 fn rule(draft: &QuestionDraft, _: &[&str], language: Lang) -> Result<(), RejectionReason> {
     // `When was …?` asks for a time and names no condition.
     let after_first = draft.question.split_once(char::is_whitespace).map_or("", |(_, rest)| rest);
     let first_is_if = draft.question.to_lowercase().starts_with("if ");
     let latin = draft.question.chars().any(|c| c.is_ascii_alphabetic());
-    if first_is_if || !latin || !LANGUAGES.contains(&language) || CONDITION.is_match(after_first) {
+    // A passage whose language is not clear counts as English, so its questions may name a condition in any language.
+    let mut known = PATTERNS.iter().filter(|(of, _)| *of == language || language == Lang::Eng).peekable();
+    if first_is_if || !latin || known.peek().is_none() || known.any(|(_, words)| words.is_match(after_first)) {
         return Ok(());
     }
     Err(RejectionReason::OtherKind("the question names no condition".into()))
@@ -78,5 +78,10 @@ mod tests {
         assert!(check("Disk dolarsa ne olur?", Lang::Tur).is_ok(), "its conditions are endings");
         assert!(check("Co się dzieje, gdy dysk jest pełny?", Lang::Pol).is_ok());
         assert!(check("Wie heißt das Programm?", Lang::Deu).is_err());
+        // Words that are a condition in another language.
+        assert!(check("¿Dónde se guarda el archivo?", Lang::Spa).is_err());
+        assert!(check("Onde se guarda o ficheiro?", Lang::Por).is_err());
+        assert!(check("O que acontece se o disco estiver cheio?", Lang::Por).is_ok());
+        assert!(check("Cosa succede se il disco è pieno?", Lang::Ita).is_ok());
     }
 }

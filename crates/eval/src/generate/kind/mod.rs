@@ -16,7 +16,7 @@ pub(super) struct Recipe {
     pub(super) example_reply: &'static str,
     /// The share of the answer's words that its passages must hold.
     pub(super) answer_share: f64,
-    /// A rule of this kind alone, for texts in this language.
+    /// A rule that only this kind has. Takes the draft, its passages and their language.
     pub(super) rule: fn(&QuestionDraft, &[&str], Lang) -> Result<(), RejectionReason>,
 }
 

@@ -11,7 +11,7 @@
 //! gave a number: two of them seldom write the same one.
 
 use super::{Judge, PanelMember, Sampling, Transcript, VerdictForm, has_probabilities, panel};
-use crate::{Missing, prompt, words};
+use crate::{Missing, prompt, statistics::median, words};
 use futures::future::join_all;
 use serde_json::{Map, Value, json};
 
@@ -229,17 +229,6 @@ fn read_option(text: &str, names: &[String]) -> Option<usize> {
 
 fn reason(object: &Map<String, Value>) -> Option<String> {
     object.get("reason").and_then(Value::as_str).map(str::to_owned)
-}
-
-/// The middle of them; of an even number the mean of the two in the middle.
-fn median(mut numbers: Vec<f64>) -> Option<f64> {
-    numbers.sort_by(f64::total_cmp);
-    let middle = numbers.len() / 2;
-    let upper = numbers.get(middle).copied()?;
-    if numbers.len() % 2 == 1 {
-        return Some(upper);
-    }
-    Some((numbers.get(middle.checked_sub(1)?).copied()? + upper) / 2.0)
 }
 
 #[cfg(test)]

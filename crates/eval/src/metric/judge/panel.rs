@@ -73,9 +73,10 @@ impl Judge {
         self.texts("statements", prompt, text.len(), limit, transcript).await
     }
 
-    /// A list of texts that the prompt asks for, at most `limit`, each once
-    /// whatever its case, in the language of the text that they are taken from. `purpose` is the name of the list in the reply, and
-    /// `length` the size of the source text, in bytes.
+    /// The list of texts that the prompt asks for, at most `limit`, in the language
+    /// of the source text. Texts that differ only in case count once. `purpose` is
+    /// the name of the list in the reply, and `length` is the size of the source
+    /// text in bytes.
     pub(crate) async fn texts(
         &self,
         purpose: &str,

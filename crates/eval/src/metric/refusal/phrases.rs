@@ -1,9 +1,10 @@
 //! How languages other than English say that an answer is not known.
 //!
 //! The patterns are for texts in the form of [`folded`](crate::words::folded): small
-//! letters, `ss` for `ß`, `i` for `ı`, `е` for `ё`, no Arabic vowel points. A space stands
-//! for any white space; `<sources>` for what the language calls what was retrieved. Arabic
-//! letters with and without hamza are the same.
+//! letters, `ss` for `ß`, `i` for `ı`, `е` for `ё`, no Arabic vowel points. In a pattern, a
+//! space matches any white space, and `<sources>` matches the language's words for the
+//! retrieved texts (`the documents`, `the context`). The forms of the Arabic letter alif,
+//! with and without hamza, are equal ([`without_hamza`]).
 
 use crate::words::pattern;
 use regex::Regex;
@@ -18,23 +19,25 @@ pub(super) struct RefusalPhrases {
     pub(super) hints: Regex,
     /// Words after which a sentence that declines may go on to answer.
     pub(super) goes_on: Regex,
-    /// An apology at the beginning; what follows it is no turn to an answer.
+    /// An apology at the beginning, with a `but` that follows it: `Sorry, but I cannot answer`. It is
+    /// removed before [`goes_on`](Self::goes_on) is looked for, because this `but` leads to no answer.
     pub(super) apology: Regex,
     /// The beginning of a conditional clause: `If the document does not say …, A4 is used.`
     pub(super) conditional: Regex,
 }
 
 impl RefusalPhrases {
-    /// Whether a text may match one of the patterns.
+    /// Quick test: `false` if a text can match neither `declines` nor `hints`.
     pub(super) fn may_match(&self, folded: &str) -> bool {
         self.words.iter().any(|word| folded.contains(word))
     }
 }
 
-/// Patterns of a language, in the order of [`RefusalPhrases`], behind the words for sources.
+/// The patterns of one language as text, from which [`RefusalPhrases`] is compiled.
 struct RefusalPatterns {
-    /// A text without any of these matches no pattern; looking for them is quick.
+    /// Each match of `declines` or `hints` contains one of these, so a text without them is skipped quickly.
     words: &'static [&'static str],
+    /// Replaces `<sources>` in `declines`.
     sources: &'static str,
     declines: &'static [&'static str],
     hints: &'static str,
@@ -291,7 +294,7 @@ const TURKISH: RefusalPatterns = RefusalPatterns {
         "içerm",
         "vermiyor",
         "açikla",
-        "yer alm",
+        "alm",
         "bilinm",
         "üzgün",
         "maalesef",
@@ -343,7 +346,7 @@ const RUSSIAN: RefusalPatterns = RefusalPatterns {
 };
 
 const ARABIC: RefusalPatterns = RefusalPatterns {
-    words: &["لا", "لم", "غير", "ليس", "عذر", "اسف", "اعتذر", "مجهول", "مستحيل", "دون", "تعذر"],
+    words: &["لا", "لم", "لست", "غير", "ليس", "عذر", "اسف", "اعتذر", "مجهول", "مستحيل", "دون", "تعذر"],
     sources: r"((ال)?(مصادر|مصدر|سياق|وثائق|وثيقة|مستندات|مستند|مقاطع|مقطع)|النص المقدم|المعلومات (المقدمة|المتاحة|المتوفرة|المعطاة))",
     declines: &[
         r"(لا (أعرف|أعلم|نعرف|نعلم|أدري)|لست أدري)(\W|$)",
@@ -455,6 +458,9 @@ const KOREAN: RefusalPatterns = RefusalPatterns {
         "어렵",
         "명시",
         "안타깝",
+        "못",
+        "힘들",
+        "힘듭",
     ],
     sources: r"(자료|출처|문서|문맥|컨텍스트|지문|(제공|제시|주어)(된|진) (정보|내용|자료|문서))(들)?(에서는|에는|에서|만으로는|으로는|로는|만으로|으로|로|에|는|은|가|이)?",
     declines: &[
@@ -472,7 +478,7 @@ const KOREAN: RefusalPatterns = RefusalPatterns {
     conditional: r"(으면|[하되라]면|경우(에는|엔|는)?)(,|\s)",
 };
 
-/// All languages.
+/// All languages except English.
 const PATTERNS: [&RefusalPatterns; 14] = [
     &GERMAN,
     &FRENCH,
@@ -490,12 +496,12 @@ const PATTERNS: [&RefusalPatterns; 14] = [
     &KOREAN,
 ];
 
-/// A text in which the forms of the Arabic letter alif are one.
+/// Replaces the forms of the Arabic letter alif with hamza or madda by plain alif.
 pub(super) fn without_hamza(text: &str) -> String {
     text.replace(['أ', 'إ', 'آ'], "ا")
 }
 
-/// The phrases of each language but English.
+/// The compiled phrases of each language except English.
 pub(super) static PHRASES: LazyLock<Vec<RefusalPhrases>> = LazyLock::new(|| {
     let compiled = |patterns: &&RefusalPatterns| {
         let of = |text: &str| {

@@ -1,5 +1,5 @@
-//! Which chunks hold a piece of evidence, as a trial searches them: counted is the passage that its chunker makes of a
-//! hit on a chunk.
+//! Finds the chunks that hold a piece of evidence. What counts is the passage that the trial's chunker makes of a hit
+//! on the chunk, which may be larger than the chunk.
 
 use crate::Error;
 use eval::{Evidence, metric::find_evidence};
@@ -9,13 +9,12 @@ use rag::{
 };
 use std::sync::Arc;
 
-/// Chunks, with what a hit on one of them gives.
+/// A table of chunks, with the chunker that makes passages of hits on them.
 pub(in crate::gather) struct SearchedChunks {
     pub(in crate::gather) table: Arc<ChunkTable>,
-    /// Turns a chunk into the passage that a hit on it gives; none if making the chunker takes a model or a function:
-    /// then the chunk itself counts.
+    /// Makes passages of hits. None if building the chunker needs a model or a function: then the chunk itself counts.
     chunker: Option<Box<dyn Chunker>>,
-    /// The share of an evidence item's bytes that counts as held.
+    /// The share of an evidence item's bytes that a chunk must hold for the item to count as held.
     min_overlap: f64,
 }
 
@@ -23,12 +22,12 @@ pub(in crate::gather) struct SearchedChunks {
 pub(in crate::gather) struct EvidencePart<'a> {
     pub(in crate::gather) chunk: &'a Chunk,
     pub(in crate::gather) share: f64,
-    /// Whether it holds enough.
+    /// Whether the share is enough for the evidence to count as held.
     pub(in crate::gather) is_enough: bool,
 }
 
 impl SearchedChunks {
-    /// Fails if the chunker's settings cannot work.
+    /// Builds the chunker, if that needs no model and no function. Fails if its settings cannot work.
     pub(in crate::gather) fn new(
         table: Arc<ChunkTable>,
         chunker: &ChunkerConfig,
@@ -39,7 +38,7 @@ impl SearchedChunks {
         Ok(Self { table, chunker, min_overlap })
     }
 
-    /// Whether a document has chunks.
+    /// Whether the table has chunks of a document.
     pub(in crate::gather) fn has_document(&self, path: &str) -> bool {
         !self.table.of_document(path).is_empty()
     }
@@ -49,7 +48,7 @@ impl SearchedChunks {
         self.parts(item).any(|part| part.is_enough)
     }
 
-    /// The searchable chunks that hold a part of a piece of evidence, in the order of the document.
+    /// The searchable chunks that hold a part of a piece of evidence, in their order in the document.
     pub(in crate::gather) fn parts<'a>(&'a self, item: &'a Evidence) -> impl Iterator<Item = EvidencePart<'a>> {
         let span = item.span.unwrap_or_default();
         let part = move |row: u32| {
@@ -64,7 +63,7 @@ impl SearchedChunks {
         self.table.rows_of_document(&item.document).filter_map(part)
     }
 
-    /// What a hit on a chunk gives.
+    /// The passages that the trial gets from a hit on a chunk.
     fn passages(&self, hit: Hit) -> Vec<Passage> {
         match &self.chunker {
             Some(chunker) => chunker.context(vec![hit], &self.table),

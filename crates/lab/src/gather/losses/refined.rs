@@ -1,6 +1,6 @@
-//! Names the step of a `refine` list that removed evidence. A run keeps the passages after the whole
-//! list only, so the steps are done again one after the other, up to the first that asks a model, a
-//! function or an index. From there on the remaining steps are named together.
+//! Names the step of a `refine` list that removed evidence. A run keeps only the passages after the whole list, so its
+//! steps are run again one after the other, up to the first that needs a model, a function or an index. If the evidence
+//! is still there then, all remaining steps are named together.
 
 use super::{TracedStage, TracedTrial};
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
 use eval::{Question, metric::find_evidence};
 use rag::{Axis, Choice, Component, Context, Corpus, Passage, PassageStage, PassageStep, refine::RefineConfig};
 
-/// Replaces the name of the list by the name of the step, wherever a list of several steps lost evidence.
+/// Where a list of several steps lost evidence, replaces the list's name with the name of the step.
 pub(super) async fn name_steps(
     cx: &TracedTrial<'_>,
     stages: &[TracedStage],
@@ -51,11 +51,11 @@ pub(super) async fn name_steps(
     Ok(())
 }
 
-/// The steps of a list that can be done again, and what they read.
+/// The steps of a list that can run again, and their inputs.
 struct Rerun<'a> {
     min_overlap: f64,
     names: Vec<&'a str>,
-    /// The first steps of the list.
+    /// The first steps of the list, before one that needs a model, a function or an index.
     steps: Vec<Box<dyn PassageStep>>,
     table: std::sync::Arc<rag::ChunkTable>,
     questions: Vec<rag::pipeline::SearchableQuestion>,
@@ -85,8 +85,8 @@ impl<'a> Rerun<'a> {
         Ok(Self { min_overlap: cx.min_overlap, names, steps, table, questions })
     }
 
-    /// For each piece of the question's evidence the step after the last one that held it, or the
-    /// names of all steps from there on if they cannot be told apart.
+    /// The name of the step that lost each piece of the question's evidence: the step after the last passages that held
+    /// it. If that step cannot run again, the names of all steps from there on, joined by `+`.
     async fn losing_steps(
         &self,
         question: &Question,

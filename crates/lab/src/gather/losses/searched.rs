@@ -1,10 +1,9 @@
-//! What chunks and a deeper search tell of evidence that a search did not find: whether its document
-//! was read, which chunk holds it, whether that chunk was among the candidates, and how far down it
-//! is.
+//! Finds out why a search did not find golden evidence: whether the document was read, which chunk holds the evidence,
+//! whether that chunk was among the candidates, and its rank in a deeper search.
 //!
-//! The search is local and its vectors are stored, so that nothing is asked again. What was found is
-//! stored beside the search's passages, and later runs read neither chunks nor indexes. What cannot be
-//! looked for now, because an index is gone or on another machine, is not stored.
+//! The deeper search runs on this machine with stored vectors, so no model is called. Its result is stored beside the
+//! search's passages, and later runs read neither chunks nor indexes. If an index is missing or on another machine,
+//! nothing is stored for the questions that need it, so that the next run looks again.
 
 use super::{PassagesByQuestion, SearchedChunks, TracedTrial, holds_all};
 use crate::{
@@ -22,7 +21,7 @@ use crate::{
 use eval::{Evidence, Question};
 use rag::{
     Chunk, ChunkTable, Component, Hit, Query,
-    analysis::shared_terms,
+    analysis::{TextAnalysis, shared_terms},
     pipeline::{find_deeper, searches},
     query::SearchQuery,
 };
@@ -32,32 +31,33 @@ use std::{
     sync::Arc,
 };
 
-/// Raise when what is stored, or how it is found, changes: then it is found anew.
+/// The version of what is stored. Raise it when the format changes, or the way in which the facts are found: what an
+/// earlier version stored is then not used.
 const VERSION: u32 = 2;
 
-/// The most questions of a search that are searched deeper, the first that lost evidence. The others have no rank.
+/// The most questions of a search that are searched deeper: the first ones that lost evidence. The others get no rank.
 const MOST_SEARCHED: usize = 2_000;
-/// How many questions are searched deeper at once: each has up to [`RANKED_CHUNKS`] hits in memory.
+/// The number of questions that are searched deeper at once. Each has up to [`RANKED_CHUNKS`] hits in memory.
 const BLOCK: usize = 256;
 
-/// What is known of a search, as it is stored.
+/// The stored facts about the evidence that one search did not find.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 struct StoredEvidence {
     version: u32,
     min_overlap: f64,
-    /// By question.
+    /// By the question's id.
     questions: BTreeMap<String, StoredQuestion>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct StoredQuestion {
-    /// The evidence that this speaks of: another version of the dataset may have another.
+    /// The question's evidence. If the dataset has other evidence for it now, these facts are not used.
     golden: Vec<Evidence>,
     found: Vec<SearchedEvidence>,
 }
 
-/// For each question whose evidence the search did not find as a whole, what is known of each piece. None if only what
-/// is stored may be read, and it lacks some of them.
+/// For each question of which the search did not find all evidence, the facts about each piece of its evidence. None if
+/// only stored facts may be used and some of these questions have none.
 pub(super) async fn evidence(
     cx: &TracedTrial<'_>,
     search: TaskId,
@@ -100,7 +100,7 @@ pub(super) async fn evidence(
                 incomplete.push((question.id.clone(), found));
             }
         }
-        // Without it, the next run looks again.
+        // If this fails, the next run looks again.
         if stored.questions.len() > before && layout::is_artifact(&name) {
             let _ = store.replace(&path, serde_json::to_vec(&stored).map_err(Error::table)?).await;
         }
@@ -109,14 +109,14 @@ pub(super) async fn evidence(
     Ok(Some(complete.chain(incomplete).collect()))
 }
 
-/// What was found out of a question's evidence.
+/// The facts about each piece of a question's evidence.
 struct FoundEvidence {
     found: Vec<SearchedEvidence>,
-    /// Whether another look would tell no more.
+    /// Whether the facts are final and may be stored: looking again would find nothing more.
     is_complete: bool,
 }
 
-/// What chunks tell of the evidence of these questions, and a deeper search of the first of them.
+/// Finds the chunks that hold the evidence of these questions, and searches deeper for the first `to_search` of them.
 async fn find(
     cx: &TracedTrial<'_>,
     search: TaskId,
@@ -130,10 +130,11 @@ async fn find(
         questions.iter().flat_map(|question| &question.evidence).map(|item| item.document.as_str()).collect();
     let documents = read_documents(cx, work, &wanted).await?;
     let owned: Vec<Question> = questions.iter().map(|question| (*question).clone()).collect();
-    let held = compute(move || owned.iter().map(|question| documents.hold(question)).collect::<Vec<_>>());
+    let analysis = work.retriever.text_analysis().unwrap_or_default();
+    let held = compute(move || owned.iter().map(|question| documents.hold(question, &analysis)).collect::<Vec<_>>());
     let mut held = held.await?;
     let is_searched = if work.retriever.runs_function() {
-        // It cannot search deeper, in no later run either.
+        // A retriever that is a function cannot search deeper, in this run or a later one.
         true
     } else {
         rank(cx, work, &questions[..to_search], &mut held[..to_search]).await?
@@ -145,26 +146,26 @@ async fn find(
     Ok(held.into_iter().map(of_question).collect())
 }
 
-/// Whether a chunk holds enough of a piece of evidence, so that a deeper search may tell its rank.
+/// Whether a chunk holds enough of at least one of these pieces of evidence. Only then can a deeper search find a rank.
 fn is_held(items: &[HeldEvidence]) -> bool {
     items.iter().any(|item| !item.holders.is_empty())
 }
 
-/// The documents of evidence, cut into chunks as the trial searches them.
+/// The chunks of the documents that the evidence is in.
 struct ChunkedDocuments {
     chunks: SearchedChunks,
-    /// Documents that were read; one without text has no chunk.
+    /// The paths of the documents that were read, also of those without a chunk.
     read: BTreeSet<String>,
 }
 
 /// A piece of evidence with the chunks that hold enough of it.
 struct HeldEvidence {
     known: SearchedEvidence,
-    /// By document and number, with the share of each.
+    /// These chunks by document and number.
     holders: HashMap<(String, u32), EvidenceChunk>,
 }
 
-/// Reads the chunks of these documents, shard by shard, so that the others need no memory.
+/// Reads the chunks of these documents. It reads shard by shard, so that other documents take no memory.
 async fn read_documents(
     cx: &TracedTrial<'_>,
     work: &RetrieveWork,
@@ -181,7 +182,7 @@ async fn read_documents(
         all.extend(rows.into_iter().filter(|chunk| wanted.contains(chunk.document.as_str())));
     }
     let mut read: BTreeSet<String> = all.iter().map(|chunk: &Chunk| chunk.document.clone()).collect();
-    // A document without a chunk may have been read all the same.
+    // A document without a chunk may have been read too, so it is looked for among the documents.
     let without: BTreeSet<&str> = wanted.iter().copied().filter(|document| !read.contains(*document)).collect();
     for &shard in work.corpus.chunks.iter().filter(|_| !without.is_empty()) {
         let Work::Chunk(ChunkWork { documents, .. }) = &cx.plan.tasks[shard].work else { continue };
@@ -195,8 +196,8 @@ async fn read_documents(
     Ok(ChunkedDocuments { chunks: SearchedChunks::new(table, &work.chunker, cx.min_overlap)?, read })
 }
 
-/// Whether a shard of files may hold one of these documents. A document of an archive has a longer
-/// path than its file.
+/// Whether the shard of files that a task loads may hold one of these documents. The path of a document in an archive
+/// begins with the path of the archive.
 fn holds_document(cx: &TracedTrial<'_>, documents: TaskId, wanted: &BTreeSet<&str>) -> bool {
     match &cx.plan.tasks[documents].work {
         Work::Load(load) => {
@@ -208,12 +209,12 @@ fn holds_document(cx: &TracedTrial<'_>, documents: TaskId, wanted: &BTreeSet<&st
 }
 
 impl ChunkedDocuments {
-    /// The chunks that hold each piece of a question's evidence.
-    fn hold(&self, question: &Question) -> Vec<HeldEvidence> {
-        question.evidence.iter().map(|item| self.hold_item(question, item)).collect()
+    /// For each piece of a question's evidence, the chunks that hold it.
+    fn hold(&self, question: &Question, analysis: &TextAnalysis) -> Vec<HeldEvidence> {
+        question.evidence.iter().map(|item| self.hold_item(question, item, analysis)).collect()
     }
 
-    fn hold_item(&self, question: &Question, item: &Evidence) -> HeldEvidence {
+    fn hold_item(&self, question: &Question, item: &Evidence, analysis: &TextAnalysis) -> HeldEvidence {
         let (mut best, mut holders): (Option<EvidenceChunk>, _) = (None, HashMap::new());
         for part in self.chunks.parts(item) {
             let chunk = part.chunk;
@@ -221,9 +222,9 @@ impl ChunkedDocuments {
                 document: chunk.document.clone(),
                 number: chunk.number,
                 span: chunk.span,
-                // So few digits are read as they were written.
+                // With four decimals, the share is the same after it was stored and read.
                 share: (part.share * 1e4).round() / 1e4,
-                shared_terms: shared_terms(&question.question, &chunk.text),
+                shared_terms: shared_terms(analysis, &question.question, &chunk.text),
             };
             if part.is_enough {
                 holders.insert((chunk.document.clone(), chunk.number), known.clone());
@@ -242,8 +243,8 @@ impl ChunkedDocuments {
     }
 }
 
-/// Searches deeper for the questions of which a chunk holds evidence, and notes where these chunks stand. Returns
-/// whether it could: not if something that is searched is no longer in the store.
+/// Searches deeper for the questions that have a chunk with enough of their evidence, and sets the ranks of these
+/// chunks. Returns false if an input of the search is no longer in the store.
 async fn rank(
     cx: &TracedTrial<'_>,
     work: &RetrieveWork,
@@ -275,16 +276,16 @@ async fn rank(
     Ok(true)
 }
 
-/// What a deeper search for a question found of the documents of its evidence.
+/// The chunks that a deeper search for a question found, of the documents that its evidence is in.
 struct DeeperRanking {
     chunks: Vec<ChunkRank>,
-    /// How many chunks it found, of all documents.
+    /// The number of chunks that it found in all documents.
     depth: usize,
-    /// The candidates that its retriever chose from.
+    /// The candidates that the retriever chose its hits from; empty if it does not choose.
     candidates: Vec<ChunkRank>,
 }
 
-/// A chunk that a search found.
+/// A chunk that a search found, with its rank.
 #[derive(Debug, PartialEq)]
 struct ChunkRank {
     /// From 1.
@@ -293,7 +294,7 @@ struct ChunkRank {
     chunk: (String, u32),
 }
 
-/// Those of the hits that are chunks of these documents.
+/// The hits on chunks of these documents, with their ranks among all hits.
 fn of_documents(hits: &[Hit], table: &ChunkTable, documents: &BTreeSet<String>) -> Vec<ChunkRank> {
     let ranked = |(rank, hit): (usize, &Hit)| {
         let chunk = table.chunk(hit.row);
@@ -303,7 +304,7 @@ fn of_documents(hits: &[Hit], table: &ChunkTable, documents: &BTreeSet<String>) 
     (1..).zip(hits).filter_map(ranked).collect()
 }
 
-/// The rankings of these questions, in their order.
+/// Searches deeper for these questions. The rankings are in the order of the questions.
 async fn search(
     cx: &TracedTrial<'_>,
     work: &RetrieveWork,
@@ -327,7 +328,7 @@ async fn search(
         places.get(question.id.as_str()).map(|place| (*place, documents)).ok_or_else(not_asked)
     };
     let asked = questions.iter().map(of_question).collect::<Result<Vec<(usize, BTreeSet<String>)>, Error>>()?;
-    // The hits of several queries are candidates for the list that is made of them.
+    // If questions have several queries, the hits of each query are candidates for the list that joins them.
     let has_several = queries.iter().any(|queries| queries.len() > 1);
     let hits = work.retriever.limit().filter(|_| has_several);
     let runtime = tokio::runtime::Handle::current();
@@ -358,7 +359,7 @@ async fn search(
 }
 
 impl HeldEvidence {
-    /// Notes where the chunks that hold it stand in the order of a search.
+    /// Sets the rank of this piece of evidence, and whether it was a candidate, from a deeper search.
     fn note(&mut self, found: &DeeperRanking) {
         self.known.depth = found.depth;
         self.known.is_candidate = found.candidates.iter().any(|it| self.holders.contains_key(&it.chunk));
@@ -379,18 +380,9 @@ mod tests {
         let chunk = |document: &str, number: u32| Chunk {
             document: document.to_owned(),
             number,
-            span: rag::Span::default(),
-            text: String::new(),
             searchable: true,
-            level: 0,
-            parent: None,
-            previous: None,
-            next: None,
-            page: None,
-            book: None,
-            heading: None,
-            metadata: Default::default(),
             space: " ".into(),
+            ..Chunk::default()
         };
         let table = ChunkTable::new(vec![chunk("a", 0), chunk("b", 0), chunk("b", 1), chunk("c", 0)]);
         let hits = [3, 2, 0, 1].map(|row| Hit { row, score: 1.0 });

@@ -1,4 +1,4 @@
-//! Evidence is followed through a run whose chunks, index and passages are in a store.
+//! Traces evidence through a run whose chunks, index and passages are in a store.
 
 use super::*;
 use crate::{
@@ -30,15 +30,8 @@ fn chunks((document, texts): (&str, &[&str])) -> Vec<Chunk> {
             span,
             text: (*text).to_owned(),
             searchable: true,
-            level: 0,
-            parent: None,
-            previous: None,
-            next: None,
-            page: None,
-            book: None,
-            heading: None,
-            metadata: Default::default(),
             space: " ".into(),
+            ..Chunk::default()
         }
     };
     (0u32..).zip(texts).map(chunk).collect()
@@ -128,11 +121,11 @@ async fn evidence_that_was_not_found_is_looked_for_in_files_chunks_and_a_deeper_
     ];
     assert_eq!(steps, expected);
     let EvidenceLoss { rank, depth, searched, chunk, .. } = found[1].clone().unwrap().evidence.swap_remove(0);
-    // Two chunks hold `why`; the longer one stands behind the other.
+    // Two chunks have the word `why`. The longer one holds the evidence and is second.
     assert_eq!((rank, depth, searched), (Some(2), 2, 1));
     let chunk = chunk.unwrap();
     assert_eq!((chunk.document.as_str(), chunk.number, chunk.share), ("b.txt", 0, 1.0));
-    assert_eq!(chunk.shared_terms, rag::analysis::shared_terms("Why 1?", TEXTS[1].1[0]));
+    assert_eq!(chunk.shared_terms, rag::analysis::shared_terms(&Default::default(), "Why 1?", TEXTS[1].1[0]));
     assert_eq!(chunk.shared_terms.len(), 1);
     assert_eq!(found[0].clone().unwrap().evidence[0].chunk, None, "what was kept needs no chunk");
 }
@@ -144,15 +137,15 @@ async fn what_was_found_out_is_stored_and_later_runs_read_no_chunk() {
     let store = fixture.prepared.run_context.store.clone();
     let path = layout::evidence(&fixture.plan.tasks[fixture.plan.trials[0].passages].artifact());
     assert!(store.exists(&path).await.unwrap());
-    // These chunks say something else, and nobody reads them.
+    // The chunks in the store are now empty, which changes nothing, because they are not read.
     let shard = fixture.plan.trials[0].corpus.chunks[1];
     keep::<Chunk>(&fixture, shard, &[]).await;
     assert_eq!(traced(&fixture).await, before);
-    // Another place of the evidence is looked for again.
+    // If the location of the evidence changes, the chunks are read again.
     fixture.prepared.questions[1].evidence[0].span = Some(Span { start: 5, end: 20 });
     let after = traced(&fixture).await;
     assert_eq!(after[1].as_ref().unwrap().step, LossStep::CutApart, "no chunk is left that holds it");
-    // So is everything if what is stored cannot be read.
+    // If the stored file cannot be read, the chunks are read again for all questions.
     store.replace(&path, "cut o").await.unwrap();
     assert_eq!(traced(&fixture).await, after);
 }

@@ -15,7 +15,7 @@ pub(crate) struct IndexWork {
     /// Whether it is made from what is searched in place of chunks' texts.
     #[serde(default)]
     pub(crate) enriched: bool,
-    /// How texts are cut into terms, for an index that is made from texts.
+    /// How texts are cut into terms. None for an index of vectors.
     #[serde(default)]
     pub(crate) analysis: Option<TextAnalysis>,
 }

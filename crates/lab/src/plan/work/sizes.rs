@@ -1,4 +1,4 @@
-//! The sizes that the work of tasks is estimated from: what a plan knows of documents, chunks and questions.
+//! The sizes of documents, chunks and questions from which a plan estimates the work of its tasks.
 
 use super::{Task, Work};
 use crate::{
@@ -17,7 +17,7 @@ use rag::{
     chunk::{ChunkerConfig, TokenCounter},
 };
 
-/// The sizes that are known before a run. Those of texts are in tokens of `cl100k_base`.
+/// The sizes that are known before a run. Sizes of texts are in tokens of `cl100k_base`.
 pub(crate) struct Sizes<'a> {
     pub(crate) experiment: &'a Experiment,
     pub(crate) questions: &'a [Question],
@@ -27,7 +27,7 @@ pub(crate) struct Sizes<'a> {
     question_tokens: Vec<u64>,
     /// Tokens of each question with its reference answer.
     judged_tokens: Vec<u64>,
-    /// Shards that the documents are in; at least one.
+    /// The number of shards of the documents; at least one.
     shards: u64,
 }
 
@@ -46,19 +46,19 @@ impl<'a> Sizes<'a> {
         Self { experiment, questions, tasks, texts, question_tokens, judged_tokens, shards: loads.max(1) as u64 }
     }
 
-    /// A shard of the documents.
+    /// The size of a shard of the documents.
     pub(crate) fn shard(&self) -> InputSize {
         InputSize { text_tokens: self.texts.document_tokens.div_ceil(self.shards), ..InputSize::default() }
     }
 
-    /// The chunks of a shard.
+    /// The size of the chunks of a shard.
     pub(crate) fn chunks_of(&self, chunker: &ChunkerConfig) -> InputSize {
         let Some(sizes) = self.texts.chunks_of(chunker) else { return chunker.estimate_chunks(self.shard()) };
         let of_shard = |all: f64| (all / self.shards as f64).ceil() as u64;
         InputSize { passages: of_shard(sizes.count()), passage_tokens: of_shard(sizes.tokens()), ..self.shard() }
     }
 
-    /// The passages that a retriever finds among the chunks of a chunker.
+    /// The size of the passages that a retriever finds among the chunks of a chunker. `found` has their number.
     pub(crate) fn passages_of(&self, chunker: &ChunkerConfig, found: InputSize) -> InputSize {
         self.within_corpus(self.texts.passages_of(chunker, found))
     }
@@ -68,19 +68,19 @@ impl<'a> Sizes<'a> {
         self.tasks[task].work.describe().estimate_output(self)
     }
 
-    /// Limits passages to the text of the corpus, which may be smaller than the settings allow.
+    /// Limits passages to the size of the corpus, which may be less than what the settings allow.
     pub(crate) fn within_corpus(&self, item: InputSize) -> InputSize {
         InputSize { passage_tokens: item.passage_tokens.min(self.texts.document_tokens), ..item }
     }
 
-    /// A model's tokens of all questions, each with what the model adds to a text.
+    /// The tokens that a model reads of all questions, with what it adds to each of them.
     pub(crate) fn all_question_tokens(&self, model: &str) -> u64 {
         let model = self.texts.model(model);
         let read = |tokens: &u64| scale(*tokens, model.questions).saturating_add(model.added).min(model.longest);
         self.question_tokens.iter().map(read).sum()
     }
 
-    /// A question and its reference answer with these passages, in the tokens of a model.
+    /// The size of question `i`, its reference answer and these passages, in the tokens of a model.
     pub(crate) fn judged(&self, model: &str, i: usize, found: InputSize) -> InputSize {
         self.texts.model(model).question(InputSize { text_tokens: self.judged_tokens[i], ..found })
     }
@@ -91,9 +91,9 @@ impl<'a> Sizes<'a> {
         let tokens = match self.measured_chunks(chunks) {
             Some(sizes) => {
                 let shards = self.shards as f64;
-                // What an enricher has added to each chunk.
+                // The tokens that an enricher has added to each chunk.
                 let more = (output.passage_tokens as f64 * shards - sizes.tokens()).max(0.0) / sizes.count().max(1.0);
-                // Shards are rounded up, which is less than a token for a chunk.
+                // Less than one token per chunk comes from rounding up the shards.
                 let more = if more < 1.0 { 0.0 } else { more };
                 sizes.read_by(&self.texts.model(model), more) / shards
             }
@@ -102,13 +102,13 @@ impl<'a> Sizes<'a> {
         vec![(model, ModelLoad::embedding((tokens.ceil() as u64).max(1)))]
     }
 
-    /// The calls to a model that reads whole documents, to embed the chunks in them.
+    /// The calls to a model that reads the whole documents of a shard, to embed their chunks in context.
     pub(super) fn of_reading<'b>(&self, model: &'b str) -> Vec<(&'b str, ModelLoad)> {
         let tokens = scale(self.shard().text_tokens, self.texts.model(model).documents);
         vec![(model, ModelLoad::embedding(tokens.max(1)))]
     }
 
-    /// The measured chunks behind a task that cuts chunks or enriches them.
+    /// The measured sizes of the chunks that a task makes or enriches; none if they were not measured.
     fn measured_chunks(&self, task: TaskId) -> Option<&'a ChunkSizes> {
         match &self.tasks[task].work {
             Work::Chunk(work) => self.texts.chunks_of(&work.chunker),
@@ -136,7 +136,7 @@ impl<'a> Sizes<'a> {
         let of_question = |i: usize| {
             self.ask(component, |model, kind| {
                 let item = model.question(InputSize { text_tokens: self.question_tokens[i], ..found });
-                // A reranker reads the text of a passage only.
+                // A chat model also reads the label of each passage; a reranker reads only its text.
                 let label = if kind == ModelKind::Chat { LABEL_TOKENS } else { 0 };
                 InputSize { passage_tokens: item.passage_tokens + found.passages * label, ..item }
             })
@@ -150,14 +150,14 @@ impl<'a> Sizes<'a> {
         component: &'b C,
         item: impl Fn(&TokenRatio, ModelKind) -> InputSize,
     ) -> Vec<(&'b str, ModelLoad)> {
-        // A component asks the same models for every item, in the same order.
+        // A component calls the same models for every item, in the same order, so the position identifies the model.
         let models = component.estimate_calls(InputSize::default());
         let asked = models.into_iter().enumerate().filter_map(|(at, ask)| {
             let model = self.texts.model(ask.model);
             let item = item(&model, ask.kind);
             let load = ModelLoad::of(&component.estimate_calls(item).into_iter().nth(at)?);
             let load = match ask.kind {
-                // It cuts each passage together with the question.
+                // A reranker reads pairs of the question and a passage, and cuts each pair to its limit.
                 ModelKind::Rerank => load.of_pairs(item.passages, model.added, model.longest),
                 _ => load,
             };
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
     use crate::plan::{Plan, tests::Fixture};
 
-    /// A plan with two models that count otherwise than `cl100k_base`.
+    /// The texts of a plan whose models count tokens differently from `cl100k_base`.
     fn texts(plan: &Plan, sample: Vec<(u32, f64)>) -> TextSizes {
         let small = TokenRatio { documents: 1.5, questions: 2.0, added: 2, longest: 256 };
         let gpt = TokenRatio { documents: 0.5, questions: 3.0, ..TokenRatio::default() };
@@ -189,7 +189,7 @@ mod tests {
         }
     }
 
-    /// Calls and tokens read by all tasks of an operator, of its first model.
+    /// The calls of all tasks of an operator, and the tokens that they read.
     fn read(fixture: &Fixture, texts: &TextSizes, operator: Operator) -> (u64, u64) {
         let plan = fixture.plan();
         let sizes = Sizes::new(&fixture.experiment, &fixture.questions, &plan.tasks, texts);
@@ -206,14 +206,14 @@ mod tests {
     #[test]
     fn an_embedder_reads_its_own_tokens_of_each_chunk_up_to_its_limit() {
         let fixture = Fixture::new(SPACE);
-        // 60 chunks of 100 tokens, and 80 of 300, which are cut: 24,000 of 30,000 tokens.
+        // 60 chunks of 100 tokens, and 80 of 300, which are cut: the 30,000 tokens of the documents.
         let texts = texts(&fixture.plan(), vec![(100, 60.0), (300, 80.0)]);
         let (calls, tokens) = read(&fixture, &texts, Operator::EMBED);
         let expected = 60 * (150 + 2) + 80 * 256;
-        // Three shards, each rounded up.
+        // Each of the three shards is rounded up.
         assert!((expected..expected + 3).contains(&tokens), "{tokens} {expected}");
         assert_eq!(calls, 3);
-        // 20 questions of 4 tokens, twice as many to this model, and 2 are added to each.
+        // 20 questions of 4 tokens. The model counts twice as many, and adds 2 to each question.
         assert_eq!(read(&fixture, &texts, Operator::EmbedQueries).1, 20 * (2 * 4 + 2));
     }
 
@@ -221,7 +221,8 @@ mod tests {
     fn a_reranker_reads_each_passage_with_the_question_up_to_its_limit() {
         let fixture = Fixture::new(SPACE);
         let reranked = |sample| read(&fixture, &texts(&fixture.plan(), sample), Operator::Stage(rag::Axis::Reranker));
-        // 20 candidates of 100 tokens, 150 of the model, with the question's 8 and 2 marks.
+        // A candidate of 100 tokens has 150 of the model. Each pair also has the 8 of the question, and 2 that the
+        // model adds.
         assert_eq!(reranked(vec![(100, 300.0)]), (20, 20 * 20 * (150 + 8 + 2)));
         assert_eq!(reranked(vec![(300, 100.0)]), (20, 20 * 20 * 256));
     }
@@ -231,7 +232,7 @@ mod tests {
         let fixture = Fixture::new(SPACE);
         let texts = texts(&fixture.plan(), vec![(200, 150.0)]);
         let (calls, tokens) = read(&fixture, &texts, Operator::GENERATE);
-        // Three passages of 200 tokens, half as many to this model, with their labels; a question of 4 tokens is 12.
+        // The model counts 12 tokens for a question of 4, and 100 for each of three passages of 200, which have labels.
         let prompt = rag::INSTRUCTION_TOKENS + 12 + 3 * (100 + LABEL_TOKENS);
         assert_eq!((calls, tokens), (20, 20 * prompt));
     }
@@ -244,9 +245,9 @@ mod tests {
         let sizes = Sizes::new(&fixture.experiment, &fixture.questions, &plan.tasks, &texts);
         let chunks = plan.tasks.iter().position(|task| task.operator() == Operator::CHUNK).unwrap();
         let output = sizes.output_of(chunks);
-        // A third of 30,000 tokens in chunks that are three quarters full of 400.
+        // A shard has a third of 30,000 tokens. Its chunks are taken to be three quarters full, of 400 tokens.
         assert_eq!((output.passages, output.passage_tokens), (34, 10_000));
-        // Each has 295 tokens, 442 of the model, and is cut.
+        // A chunk has 294 tokens on average. Those are 443 of the model, cut to 256.
         assert_eq!(read(&fixture, &texts, Operator::EMBED).1, 3 * 34 * 256);
     }
 }

@@ -1,12 +1,11 @@
-//! The steps at which a question's evidence can be lost, and the ways in which a question ends if it
-//! was not.
+//! The steps at which golden evidence can be lost, and the ways in which a question can end if no evidence was lost.
 
 use serde::{Deserialize, Serialize};
 
 macro_rules! steps {
     ($( $(#[doc = $meaning:literal])+ $Step:ident, $name:literal, $title:literal; )+) => {
-        /// The step at which a question's evidence was lost, in the order of the pipeline, or how the
-        /// question ended. Each question of a trial has exactly one.
+        /// The step at which a question's evidence was lost, or how the question ended. The order is that of the
+        /// pipeline. Each question of a trial has exactly one.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub enum LossStep {
@@ -14,7 +13,7 @@ macro_rules! steps {
         }
 
         impl LossStep {
-            /// All, in the order of the pipeline.
+            /// All steps, in the order of the pipeline.
             pub const ALL: &'static [Self] = &[$( Self::$Step ),+];
 
             /// Its name in files and in JSON.
@@ -27,7 +26,7 @@ macro_rules! steps {
                 match self { $( Self::$Step => $title, )+ }
             }
 
-            /// What it means, in sentences.
+            /// What it means for the question, in sentences.
             pub fn meaning(self) -> &'static str {
                 match self { $( Self::$Step => concat!($( $meaning ),+).trim_ascii(), )+ }
             }
@@ -56,7 +55,7 @@ steps! {
     FailedCall, "failed_call", "failed call";
     /// The trial answers without passages, and the answer is not right.
     NotSearched, "not_searched", "not searched";
-    /// The question has no golden evidence, and no answer that is right.
+    /// The question has no golden evidence. Its answer is wrong, or there is no answer or no score.
     NoEvidence, "no_evidence", "no evidence";
     /// The passages hold the evidence. There is no answer, or no score that compares it with a reference.
     InPassages, "in_passages", "in the passages";
@@ -67,7 +66,7 @@ steps! {
 }
 
 impl LossStep {
-    /// Whether the question ended badly: its evidence was lost, or it was there and the answer is wrong.
+    /// Whether the question counts as lost: its evidence was lost, or it was in the prompt and the answer is wrong.
     pub fn is_loss(self) -> bool {
         self <= Self::AnsweredWrong
     }

@@ -1,4 +1,4 @@
-//! Each step planted once, and their order.
+//! A planted case for each step, and the order of the steps.
 
 use super::*;
 use crate::results::MetricResult;
@@ -195,7 +195,7 @@ fn of_several_pieces_of_evidence_the_earliest_step_counts() {
     let found = loss(&question, &[vec![holding()], vec![holding()], vec![other()]], &facts, answer(WRONG));
     assert_eq!((found.step, found.component), (LossStep::CutApart, None));
     assert_eq!(found.evidence[0].step, Some(LossStep::Dropped));
-    // Evidence without a place stands in no text.
+    // Evidence without a span is in no text.
     let question = golden(&[Some(EVIDENCE), None]);
     let found = loss(&question, &[both(), both(), both()], &facts, answer(WRONG));
     assert_eq!(found.step, LossStep::NotRead);

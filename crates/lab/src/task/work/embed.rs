@@ -16,7 +16,8 @@ impl DoWork for EmbedWork {
         let texts = searchable(cx, self.chunks, self.enriched).await?;
         let embedder = cx.run_context.models().embedder(&self.model)?;
         let (task, kind) = (cx.checkpoint_key(), InputKind::Document);
-        // All texts, so that a task fails now and not after an hour.
+        // Checks all texts first, so that a text that is too long fails the task now and not after
+        // an hour.
         embedder.check_lengths(&texts, kind).await?;
         let (begun, rows) = (|count| cx.expect_rows(count), |count| cx.report_rows(count));
         let made = checkpoint::embed(cx.run_context, task, &embedder, &texts, kind, begun, rows).await?;

@@ -28,7 +28,7 @@ impl IndexWork {
         cx: &TaskContext<'_>,
         build: fn(&IndexedTexts<'_>) -> Vec<u8>,
     ) -> Result<TaskOutput, Error> {
-        let analysis = self.analysis.clone().unwrap_or_default();
+        let analysis = self.analysis.unwrap_or_default();
         let build = move |rows: &[(&str, &str)]| {
             let texts: Vec<&str> = rows.iter().map(|(_, text)| *text).collect();
             let documents = document_starts(rows.iter().map(|(document, _)| *document));

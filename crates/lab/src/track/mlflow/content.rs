@@ -226,7 +226,7 @@ fn add_results(wanted: &mut WantedRun, results: &Results, board: &Board, rank: u
     wanted.tag("mlflow.loggedArtifacts", &files::tables(&wanted.files));
 }
 
-/// A line for each warning, with its code.
+/// A line for each warning: its code and its sentence.
 fn warnings_text<'a>(warnings: impl Iterator<Item = &'a Warning>) -> String {
     let lines = warnings.map(|warning| format!("{}: {}", warning.code.name(), warning.text));
     lines.collect::<Vec<_>>().join("\n")

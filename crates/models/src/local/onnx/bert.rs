@@ -244,8 +244,9 @@ impl GraphWriter<'_> {
         Ok(hidden)
     }
 
-    /// Embeddings whose vectors of words stay as they are in the file, because each session has a copy of them: as
-    /// `f32`, the 250,000 words of a multilingual model take 384 MB instead of 60. All tokens are of type 0.
+    /// The embedding layer of a model whose word vectors have four bits for each weight. They stay packed in the graph,
+    /// because each session has its own copy: as `f32`, the 250,000 words of a multilingual model take 384 MB instead
+    /// of 60. Assumes that all tokens are of type 0.
     fn four_bit_embeddings(&mut self, words: &FourBitMatrix) -> Result<String, ConversionError> {
         let (n_words, size) = (words.rows, words.columns);
         let ids = self.graph.input("input_ids", ElementType::Int64, &[BATCH, LENGTH]);

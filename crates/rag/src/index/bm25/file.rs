@@ -8,13 +8,13 @@ use crate::{
 
 const MAGIC: [u8; 8] = *b"RVBM25\0\n";
 const FORMAT: u32 = 2;
-/// Files of version 0.1 say nothing of languages: their texts were cut as English.
+/// The format of version 0.1. It stores no languages, because all texts were cut as English.
 const FORMAT_OF_ENGLISH: u32 = 1;
 const CHECKSUM: usize = 32;
 
 impl Bm25Index {
-    /// The index as bytes: equal indexes are equal bytes, and nothing that can
-    /// be computed again is stored.
+    /// The index as bytes. Equal indexes give equal bytes. Nothing that can be
+    /// computed again is stored.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend(FORMAT.to_le_bytes());
@@ -42,10 +42,10 @@ impl Bm25Index {
         bytes
     }
 
-    /// Reads [`to_bytes`](Self::to_bytes).
+    /// Reads an index from the bytes that [`to_bytes`](Self::to_bytes) returned.
     ///
     /// # Errors
-    /// Bytes that are not a complete, undamaged index of this version.
+    /// Bytes that are not a complete, undamaged index of this format or that of version 0.1.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
         let Some(body) = bytes.strip_prefix(&MAGIC) else { return Err(bad("not a BM25 index")) };
         let (Some(format), Some(checksum)) = (body.first_chunk::<4>(), bytes.last_chunk::<CHECKSUM>()) else {
@@ -53,7 +53,9 @@ impl Bm25Index {
         };
         let format = u32::from_le_bytes(*format);
         if format != FORMAT && format != FORMAT_OF_ENGLISH {
-            return Err(bad(format!("format {format} of a BM25 index; this version reads {FORMAT}")));
+            return Err(bad(format!(
+                "format {format} of a BM25 index; this version reads {FORMAT_OF_ENGLISH} and {FORMAT}"
+            )));
         }
         let end = bytes.len() - CHECKSUM;
         if end < MAGIC.len() + 4 || blake3::hash(&bytes[..end]).as_bytes() != checksum {
@@ -70,7 +72,7 @@ fn write_text(bytes: &mut Vec<u8>, text: &str) {
     bytes.extend(text.as_bytes());
 }
 
-/// Seven bits at a time, the lowest first; the top bit says that more follow.
+/// Writes a number in bytes of seven bits, the lowest bits first. The top bit of a byte says that more bytes follow.
 fn write_number(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push(number as u8 | 0x80);

@@ -73,7 +73,7 @@ fn mixed() -> Bm25Index {
 #[test]
 fn each_document_is_cut_by_the_rules_of_its_language() {
     let index = mixed();
-    let languages: Vec<(&str, u32)> = index.languages().iter().map(|&(found, n)| (found.name(), n)).collect();
+    let languages: Vec<(&str, u32)> = index.languages.iter().map(|&(found, n)| (found.name(), n)).collect();
     assert_eq!(languages, [("german", 2), ("english", 1), ("japanese", 1)]);
     let first = |text: &str| index.search(text, 1).first().map(|hit| hit.0);
     assert_eq!(first("Prozess"), Some(0), "a part of a compound");
@@ -88,20 +88,13 @@ fn a_named_language_is_that_of_all_texts() {
     let language = LanguageChoice::Named(Language::named("german").unwrap());
     let analysis = TextAnalysis { language, ..TextAnalysis::default() };
     let given = IndexedTexts { texts: &TEXTS, documents: &[0], analysis: &analysis };
-    assert_eq!(Bm25Index::of(&given).languages(), [(Language::named("german").unwrap(), 4)]);
+    assert_eq!(Bm25Index::of(&given).languages, [(Language::named("german").unwrap(), 4)]);
 }
 
 #[test]
 fn an_index_of_several_languages_reads_back_equal() {
     let index = mixed();
     assert_eq!(Bm25Index::from_bytes(&index.to_bytes()).unwrap(), index);
-}
-
-#[test]
-fn the_shared_terms_of_an_entry_are_in_the_order_of_the_query() {
-    let index = Bm25Index::build(&TEXTS);
-    assert_eq!(index.shared_terms("running with the dogs, dogs and zebras", 2), ["run", "dog"]);
-    assert!(index.shared_terms("zebra", 2).is_empty());
 }
 
 #[test]

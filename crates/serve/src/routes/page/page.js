@@ -178,7 +178,8 @@ function renderMarkers(text, sources) {
   for (const found of text.matchAll(MARKER)) {
     const named = found[1].split(/[,;]/).map((number) => sources.find((source) => source.number === Number(number)));
     if (!named.every(Boolean)) continue;
-    for (const source of named) source.cited = true; // The service does not count markers such as `【1】`.
+    // The service does not recognise markers such as `【1†source】`, so its `cited` lacks their sources.
+    for (const source of named) source.cited = true;
     const buttons = named.map((source) => element("button", { type: "button", class: "marker", title: source.title, "aria-label": `[${source.number}] ${source.title}`, onclick: () => openSource(source) }, `[${source.number}]`));
     nodes.push(text.slice(at, found.index), element("span", { class: "together" }, ...buttons, found[2]));
     at = found.index + found[0].length;

@@ -44,7 +44,7 @@ function differenceCell(row) {
   return element("td", { class: "number", title: `paired on ${counted(n, "question")}` }, signed(mean), element("div", { class: "range" }, range), picture);
 }
 
-// At how many questions a trial lost the evidence at each step.
+// The column that counts, for each trial and step, the questions whose evidence was lost there.
 const LOST = "lost evidence";
 const hasLosses = board.rows.some((row) => Object.keys(row.losses ?? {}).length > 0);
 function lossesCell(row) {
@@ -97,7 +97,7 @@ function markTrial() {
   markChosen("board", (id) => id === state.trial);
   for (const node of document.querySelectorAll("#plot path.trial, #front .point")) node.classList.toggle("chosen", node.dataset.trial === state.trial);
 }
-// What the steps mean that stand in the column.
+// Explains the steps that are in this column.
 function lossLegend() {
   const shownSteps = lossSteps.filter((step) => step.is_loss && board.rows.some((row) => row.losses?.[step.name]));
   if (!shownSteps.length) return "";

@@ -68,7 +68,7 @@ async function ofTrial(row, index, held) {
   column.append(...lossOf(own.loss, held.golden.evidence ?? []), ...searched(held.searches?.[own.search]), element("h4", {}, "Retrieved"), ...retrieved(row, list, passages, held), element("h4", {}, "Answer"), answer(own), element("h4", {}, "Verdicts"), verdicts(own, scores, index, held));
   return column;
 }
-// Where the evidence was lost; empty if it is not known.
+// Where this trial lost the question's evidence, as elements of the page; empty if that is not known.
 function lossOf(loss, evidence) {
   if (!loss) return [];
   const step = lossStep(loss.step);

@@ -16,7 +16,7 @@ const ofKind = (kind) => shown.filter((column) => column.kind === kind);
 const columnOf = (key) => every.find((column) => column.key === key);
 const metrics = ofKind("metric");
 const metricNumber = (name) => overview.metrics.findIndex((metric) => metric.name === name);
-// The steps at which evidence can be lost; empty in runs of earlier versions.
+// All steps at which a question can end; empty in runs of earlier versions.
 const lossSteps = overview.loss_steps ?? [];
 const lossStep = (name) => lossSteps.find((step) => step.name === name);
 const lossWords = ({ step, component }) => `${lossStep(step)?.title ?? step}${component ? ` (${component})` : ""}`;
