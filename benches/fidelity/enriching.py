@@ -8,9 +8,11 @@ import random
 from llama_index.core import Document
 from llama_index.core.extractors import DocumentContextExtractor, QuestionsAnsweredExtractor
 from llama_index.core.node_parser import SemanticSplitterNodeParser
+from llama_index.core.node_parser.text.utils import split_by_sentence_tokenizer
 from llama_index.core.schema import MetadataMode, NodeRelationship, RelatedNodeInfo
 from llama_index.core.storage.docstore import SimpleDocumentStore
-from reasons_llama import EMPTY
+from parsers import has_clusters, joined
+from reasons_llama import CLUSTERS, EMPTY
 from reasons_stages import KEY_NAME, NOTHING_WRITTEN, QUESTION_TWICE, WHITE_SPACE
 from refining import some
 from searched import Meaning, Searched, meanings
@@ -79,8 +81,19 @@ def semantic(table, process, texts):
         parser = SemanticSplitterNodeParser.from_defaults(
             embed_model=Meaning(), buffer_size=buffer, breakpoint_percentile_threshold=percentile
         )
+        whole = SemanticSplitterNodeParser.from_defaults(
+            embed_model=Meaning(),
+            buffer_size=buffer,
+            breakpoint_percentile_threshold=percentile,
+            sentence_splitter=joined(split_by_sentence_tokenizer()),
+        )
         row = table.row(f"SemanticSplitterNodeParser {buffer}, {percentile}", "documents")
         for name, text in texts.items():
             theirs = [node.text for node in parser.get_nodes_from_documents([Document(text=text)])]
-            stripped = [text.strip() for text in theirs]
-            row.compare(name, ours[name], theirs, [(WHITE_SPACE, stripped), (EMPTY, [t for t in stripped if t])])
+            steps = []
+            if has_clusters(text):
+                changed = [node.text for node in whole.get_nodes_from_documents([Document(text=text)])]
+                steps.append((CLUSTERS, changed))
+            stripped = [text.strip() for text in (changed if steps else theirs)]
+            steps += [(WHITE_SPACE, stripped), (EMPTY, [t for t in stripped if t])]
+            row.compare(name, ours[name], theirs, steps)

@@ -33,3 +33,12 @@ def same_ranking(ours, theirs, tolerance=TOLERANCE):
 def same_stretched(ours, theirs):
     """As `same_ranking`; where a list's scores are stretched to 0..1, so is what they differ by."""
     return same_ranking(ours, theirs, 10 * TOLERANCE)
+
+
+def same_as_stretched(*rankings):
+    """As `same_stretched`, if the scores of these rankings were stretched, and one of them by more than ten times."""
+    stretches = [10.0]
+    for scores in ([score for _, score in ranking] for ranking in rankings):
+        if scores and max(scores) > min(scores):
+            stretches.append(max(abs(score) for score in scores) / (max(scores) - min(scores)))
+    return lambda ours, theirs: same_ranking(ours, theirs, max(stretches) * TOLERANCE)

@@ -19,6 +19,8 @@ pub struct Language(Lang);
 impl Language {
     /// English.
     pub const ENGLISH: Self = Self(Lang::Eng);
+    /// Russian.
+    pub(super) const RUSSIAN: Self = Self(Lang::Rus);
 
     /// All languages, in alphabetical order of their names.
     pub fn all() -> Vec<Self> {
