@@ -1,11 +1,17 @@
 //! Detects the language of a document or of a short text, to choose the rules for it.
 
 use super::{language::Language, rules::stop_words};
-use std::{collections::HashMap, sync::LazyLock};
+use rayon::prelude::*;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::LazyLock,
+};
 use whatlang::Lang;
 
 /// The size of the sample in which the language of a text is detected, in bytes.
 const SAMPLE_BYTES: usize = 1_536;
+/// About how many bytes of the beginnings of a document's texts are joined.
+const BEGINNINGS_BYTES: usize = 6_000;
 /// How many stretches of a longer text make up its sample. There are several, so that a title
 /// page or a licence in another language does not decide.
 const STRETCHES: usize = 8;
@@ -31,6 +37,38 @@ pub(crate) fn document_language(text: &str) -> Option<Language> {
     }
     let others: String = sample.chars().filter(|c| is_other(*c) || !c.is_alphabetic()).collect();
     if is_plain_russian(&others) { Some(Language::RUSSIAN) } else { Language::of(&others) }
+}
+
+/// The language of each document. `texts` holds the texts of all documents one after another, and
+/// `firsts` the index of each document's first text. If a document is too short or its language is not
+/// clear, it counts as written in the language with the most text in the other documents, or in English
+/// if there is none.
+pub fn document_languages(texts: &[&str], firsts: &[usize]) -> Vec<Language> {
+    let ends = firsts.iter().skip(1).copied().chain([texts.len()]);
+    let documents: Vec<&[&str]> = firsts.iter().zip(ends).map(|(&first, end)| &texts[first..end]).collect();
+    let found: Vec<Option<Language>> =
+        documents.par_iter().map(|texts| document_language(&beginnings(texts))).collect();
+    let mut sizes: BTreeMap<Language, usize> = BTreeMap::new();
+    for (language, texts) in found.iter().zip(&documents) {
+        if let Some(language) = language {
+            *sizes.entry(*language).or_default() += texts.iter().map(|text| text.len()).sum::<usize>();
+        }
+    }
+    let most = sizes.into_iter().max_by_key(|(_, size)| *size).map_or(Language::ENGLISH, |(language, _)| language);
+    found.into_iter().map(|language| language.unwrap_or(most)).collect()
+}
+
+/// The beginnings of up to 12 evenly spaced texts of a document. They are spread over the document, so
+/// that an English preface does not decide the language of a translated manual.
+fn beginnings(texts: &[&str]) -> String {
+    let step = texts.len().div_ceil(12).max(1);
+    let most = BEGINNINGS_BYTES / texts.len().clamp(1, 12);
+    let mut joined = String::with_capacity(BEGINNINGS_BYTES);
+    for text in texts.iter().step_by(step) {
+        joined.push_str(&text[..text.floor_char_boundary(most)]);
+        joined.push('\n');
+    }
+    joined
 }
 
 /// The language of a passage or an answer. `None` if it is English, if it is not clear, or if the
@@ -147,6 +185,10 @@ mod tests {
                            needed. Whoever wants to keep an older version holds the package. After that no upgrade of \
                            the system touches it until the hold is removed again. ";
 
+    fn named(name: &str) -> Language {
+        Language::named(name).unwrap()
+    }
+
     #[test]
     fn a_title_page_does_not_decide() {
         let text = ENGLISH.repeat(10) + &GERMAN.repeat(200);
@@ -233,5 +275,17 @@ mod tests {
             assert!(sample.len() <= SAMPLE_BYTES + 4 * STRETCHES && sample.len() > SAMPLE_BYTES / 2);
         }
         assert_eq!(sample("a"), "a");
+    }
+
+    #[test]
+    fn a_document_without_a_clear_language_has_that_of_most_text() {
+        let german =
+            "Das Paketverwaltungssystem löst Abhängigkeiten auf und entfernt Pakete, die niemand mehr braucht. ";
+        let english = "The package manager resolves dependencies and removes packages that nobody needs any more. ";
+        let (german, english) = (german.repeat(9), english.repeat(4));
+        let texts = [german.as_str(), "v1.2", english.as_str(), "apt"];
+        assert_eq!(document_languages(&texts, &[0, 2, 3]), [named("german"), named("english"), named("german")]);
+        assert_eq!(document_languages(&["x", "y"], &[0, 1]), [Language::ENGLISH; 2]);
+        assert!(document_languages(&[], &[]).is_empty());
     }
 }

@@ -1,16 +1,12 @@
-//! Rules for each language (stemmer, stop words, alphabet, accents), and detection of the languages of documents.
+//! Rules for each language: stemmer, stop words, alphabet, accents.
 
-use super::{Language, TextAnalysis, Tokens, characters::Alphabet, recognition::document_language};
-use rayon::prelude::*;
+use super::{Language, TextAnalysis, Tokens, characters::Alphabet};
 use rust_stemmers::Algorithm;
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{HashMap, HashSet},
     sync::LazyLock,
 };
 use whatlang::{Lang, Script};
-
-/// About how many bytes of a document's texts are joined to detect its language.
-const SAMPLE_BYTES: usize = 6_000;
 
 /// The Snowball stemmer of a language; `None` if there is none.
 pub fn stemmer(language: Language) -> Option<Algorithm> {
@@ -146,37 +142,6 @@ pub(super) fn makes_ngrams(language: Language, analysis: &TextAnalysis) -> bool 
     }
 }
 
-/// The language of each document. `texts` holds the texts of all documents one after another, and
-/// `firsts` the index of each document's first text. If a document is too short or its language is not
-/// clear, it counts as written in the language with the most text in the other documents, or in English
-/// if there is none.
-pub fn document_languages(texts: &[&str], firsts: &[usize]) -> Vec<Language> {
-    let ends = firsts.iter().skip(1).copied().chain([texts.len()]);
-    let documents: Vec<&[&str]> = firsts.iter().zip(ends).map(|(&first, end)| &texts[first..end]).collect();
-    let found: Vec<Option<Language>> = documents.par_iter().map(|texts| document_language(&sample(texts))).collect();
-    let mut sizes: BTreeMap<Language, usize> = BTreeMap::new();
-    for (language, texts) in found.iter().zip(&documents) {
-        if let Some(language) = language {
-            *sizes.entry(*language).or_default() += texts.iter().map(|text| text.len()).sum::<usize>();
-        }
-    }
-    let most = sizes.into_iter().max_by_key(|(_, size)| *size).map_or(Language::ENGLISH, |(language, _)| language);
-    found.into_iter().map(|language| language.unwrap_or(most)).collect()
-}
-
-/// The beginnings of up to 12 evenly spaced texts of a document. They are spread over the document, so
-/// that an English preface does not decide the language of a translated manual.
-fn sample(texts: &[&str]) -> String {
-    let step = texts.len().div_ceil(12).max(1);
-    let most = SAMPLE_BYTES / texts.len().clamp(1, 12);
-    let mut sample = String::with_capacity(SAMPLE_BYTES);
-    for text in texts.iter().step_by(step) {
-        sample.push_str(&text[..text.floor_char_boundary(most)]);
-        sample.push('\n');
-    }
-    sample
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,17 +175,5 @@ mod tests {
                 assert_eq!(alphabet_of(usual), alphabet);
             }
         }
-    }
-
-    #[test]
-    fn a_document_without_a_clear_language_has_that_of_most_text() {
-        let german =
-            "Das Paketverwaltungssystem löst Abhängigkeiten auf und entfernt Pakete, die niemand mehr braucht. ";
-        let english = "The package manager resolves dependencies and removes packages that nobody needs any more. ";
-        let (german, english) = (german.repeat(9), english.repeat(4));
-        let texts = [german.as_str(), "v1.2", english.as_str(), "apt"];
-        assert_eq!(document_languages(&texts, &[0, 2, 3]), [named("german"), named("english"), named("german")]);
-        assert_eq!(document_languages(&["x", "y"], &[0, 1]), [Language::ENGLISH; 2]);
-        assert!(document_languages(&[], &[]).is_empty());
     }
 }
