@@ -168,7 +168,7 @@ def ranked(table, process, texts, label):
             ties = by_row(sides.fused(mode, weight, dense, positive(bm25), text, len(found)))[:k]
             apart = by_row(sides.fused(mode, weight, dense, positive(bm25), text, len(found), marked=True))[:k]
             steps = [(WORDS, words), (ZEROS, zeros), (TIES, ties), (SAME_TEXT, apart)]
-            same = same_as_stretched(dense, positive(bm25)) if "weighted" in fusion else same_ranking
+            same = same_as_stretched(len(text.split()), dense, positive(bm25)) if "weighted" in fusion else same_ranking
             row.compare(text, mine, real, steps, same)
 
 

@@ -25,7 +25,12 @@ def test_ray_gives_the_same_artifacts_and_results_as_one_machine(ray_cluster, wo
     local = Run("run", "-f", workspace.experiment("local", provider.url), "--json").succeeds()
     experiment = workspace.experiment("remote", provider.url)
     remote = Run("run", "-f", experiment, "--json", "--engine", "ray", "--address", ray_cluster.address).succeeds()
-    assert differences(without_times(local), without_times(remote)) == []
+    # The chunks and indexes of a cluster are on other machines, so the warnings that need them are not looked for there.
+    here, there = without_times(local), without_times(remote)
+    need_chunks = set(here.pop("looked_for")) - set(there.pop("looked_for"))
+    assert need_chunks == {"evidence-in-no-chunk", "no-shared-words"}
+    here["warnings"] = [warning for warning in here["warnings"] if warning["code"] not in need_chunks]
+    assert differences(here, there) == []
     count, different = same_artifacts(workspace.folder / "local", workspace.folder / "remote")
     assert count > 50 and all(name.endswith(".parquet") for name in different)
     assert len(different) <= 4 * 8, "only the answers of four trials hold times"
