@@ -6,9 +6,10 @@ new process, after it has read the texts and imported its libraries.
 - *tokens*: all sides get the same tokens. A token is written as a number, so that no side's rules can change it.
   bm25s gets lists of tokens; ours and tantivy cut the numbers apart at the spaces, which counts as indexing.
 - *text*: from text to index and from question to hits. bm25s uses its own tokenizer, PyStemmer and its English stop
-  words. These give the same tokens as ours, which the comparison of scores shows.
+  words. PyStemmer 3.1 has a newer English stemmer than the one in Rust: of SciFact's 35,899 words 75 have other stems
+  (`emergency`, `internal`, `added`), so some scores differ.
 
-Our scores and those of bm25s are compared rank by rank: none may differ by more than a millionth of itself.
+Our scores and those of bm25s are compared rank by rank: of *tokens* none may differ by more than a millionth of itself.
 tantivy stores the length of a document in one byte and always uses k1 1.2, so its scores are different and are not
 compared. Its queries are parsed before the clock starts.
 """
@@ -87,7 +88,7 @@ def rows(options, row):
                     say(f"bm25: {title}, {kind}: ours {brief(ours[-1])}; " + "; ".join(f"{side} {brief(theirs[side][-1])}" for side in sides))
                 far = max(furthest(one["scores"], other["scores"]) for one, other in zip(ours, theirs["bm25s"]))
                 note = f"{title}, {kind}: {len(texts):,} documents, {len(questions):,} questions; scores differ from bm25s' by at most {far:.1e} of themselves"
-                if far > CLOSE:
+                if far > CLOSE and kind == "tokens":
                     say(f"bm25: the scores differ: {note}")
                     options.failed = True
                 yield from table(row, title, kind, ours, theirs, len(questions), note)

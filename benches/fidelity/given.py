@@ -33,15 +33,3 @@ def same_ranking(ours, theirs, tolerance=TOLERANCE):
 def same_stretched(ours, theirs):
     """As `same_ranking`; where a list's scores are stretched to 0..1, so is what they differ by."""
     return same_ranking(ours, theirs, 10 * TOLERANCE)
-
-
-def same_as_stretched(n_words, *rankings):
-    """As `same_ranking`, for a query of so many words, where the scores of each of these rankings were stretched to 0..1.
-    A sum of n numbers of 32 bits differs by up to n / 2^24 of itself if it is made in another order, and stretching it
-    stretches the difference."""
-    stretches = [1.0]
-    for scores in ([score for _, score in ranking] for ranking in rankings):
-        if scores and max(scores) > min(scores):
-            stretches.append(max(abs(score) for score in scores) / (max(scores) - min(scores)))
-    tolerance = max(10 * TOLERANCE, max(stretches) * n_words / 2**24)
-    return lambda ours, theirs: same_ranking(ours, theirs, tolerance)

@@ -10,7 +10,7 @@ import sys
 import bm25s
 import numpy as np
 import regex
-from given import TOLERANCE, Given, retriever, same_as_stretched, same_ranking
+from given import TOLERANCE, Given, retriever, same_ranking, same_stretched
 from llama_index.core import VectorStoreIndex
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.retrievers import QueryFusionRetriever
@@ -168,8 +168,7 @@ def ranked(table, process, texts, label):
             ties = by_row(sides.fused(mode, weight, dense, positive(bm25), text, len(found)))[:k]
             apart = by_row(sides.fused(mode, weight, dense, positive(bm25), text, len(found), marked=True))[:k]
             steps = [(WORDS, words), (ZEROS, zeros), (TIES, ties), (SAME_TEXT, apart)]
-            same = same_as_stretched(len(text.split()), dense, positive(bm25)) if "weighted" in fusion else same_ranking
-            row.compare(text, mine, real, steps, same)
+            row.compare(text, mine, real, steps, same_stretched if "weighted" in fusion else same_ranking)
 
 
 def positive(ranking):

@@ -6,7 +6,10 @@
 //! resident memory in bytes, and the scores of the hits of each query. `benches/run bm25` runs it
 //! with one thread (`RAYON_NUM_THREADS=1`).
 
-use rag::index::Bm25Index;
+use rag::{
+    analysis::{Language, LanguageChoice, TextAnalysis},
+    index::{Bm25Index, IndexedTexts},
+};
 use serde_json::json;
 use std::{
     error::Error,
@@ -22,11 +25,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let (texts, queries) = (read(texts)?, read(queries)?);
     let k = k.first().map_or(Ok(10), |k| k.parse())?;
+    // As bm25s with its English tokenizer: lower case, Snowball's stemmer, 33 stop words.
+    let analysis = TextAnalysis { language: LanguageChoice::Named(Language::ENGLISH), ..TextAnalysis::default() };
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let documents: Vec<usize> = (0..texts.len()).collect();
+    let indexed = IndexedTexts { texts: &texts, documents: &documents, analysis: &analysis };
     for line in std::io::stdin().lock().lines() {
         line?;
         let before = resident_bytes()?;
         let start = Instant::now();
-        let index = Bm25Index::build(&texts);
+        let index = Bm25Index::of(&indexed);
         let index_seconds = start.elapsed().as_secs_f64();
         let memory_bytes = resident_bytes()? as i64 - before as i64;
         let start = Instant::now();
