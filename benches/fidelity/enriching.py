@@ -90,10 +90,10 @@ def semantic(table, process, texts):
         row = table.row(f"SemanticSplitterNodeParser {buffer}, {percentile}", "documents")
         for name, text in texts.items():
             theirs = [node.text for node in parser.get_nodes_from_documents([Document(text=text)])]
-            steps = []
+            steps, changed = [], theirs
             if has_clusters(text):
                 changed = [node.text for node in whole.get_nodes_from_documents([Document(text=text)])]
                 steps.append((CLUSTERS, changed))
-            stripped = [text.strip() for text in (changed if steps else theirs)]
+            stripped = [text.strip() for text in changed]
             steps += [(WHITE_SPACE, stripped), (EMPTY, [t for t in stripped if t])]
             row.compare(name, ours[name], theirs, steps)

@@ -202,7 +202,7 @@ async fn gather_trial(
     })
 }
 
-/// Counts the questions, and those that have no passage after the last stage.
+/// Counts all questions, and the questions that have no passage after the last stage.
 fn retrieval_count(questions: &[QuestionResult]) -> RetrievalCount {
     let empty = questions.iter().filter(|question| question.passages.is_empty()).count();
     RetrievalCount { questions: questions.len(), empty }

@@ -28,8 +28,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     // As bm25s with its English tokenizer: lower case, Snowball's stemmer, 33 stop words.
     let analysis = TextAnalysis { language: LanguageChoice::Named(Language::ENGLISH), ..TextAnalysis::default() };
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    let documents: Vec<usize> = (0..texts.len()).collect();
-    let indexed = IndexedTexts { texts: &texts, documents: &documents, analysis: &analysis };
+    // The language is named, so it does not matter which documents the texts belong to.
+    let indexed = IndexedTexts { texts: &texts, documents: &[0], analysis: &analysis };
     for line in std::io::stdin().lock().lines() {
         line?;
         let before = resident_bytes()?;

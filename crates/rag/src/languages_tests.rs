@@ -1,6 +1,6 @@
-//! Checks that each prompt for a text tells the model which language to write in: that of the
-//! question, of the passage or of the documents. The components come from their registries, so a
-//! new one is tested too.
+//! Checks that every prompt that asks for a text names the language of that text: the language of
+//! the question, the passage or the documents. The components come from their registries, so new
+//! ones are tested too.
 
 use crate::{
     Component, Context, Hit, PassageStage,

@@ -105,7 +105,7 @@ fn describe_start(operator: &OperatorProgress) -> String {
     let rows = operator.rows_estimated.filter(|rows| *rows > 0);
     let rows = rows.map_or_else(String::new, |rows| format!(", {} rows", count(rows)));
     let stored = if operator.reused > 0 { format!(", {} in the store", count(operator.reused)) } else { String::new() };
-    format!("begins, {} {}{rows}{stored}", count(tasks), if tasks == 1 { "task" } else { "tasks" })
+    format!("begins, {}{rows}{stored}", counted(tasks, "task"))
 }
 
 /// The state of an operator that had `rate` rows a second since its line before.

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 /// Drafts per accepted question, with a good model.
 const USUAL_DRAFTS: usize = 3;
-/// At most this many passages are counted in tokens; their mean stands for all passages.
+/// How many passages are counted in tokens at most. Their mean size is used for all passages.
 const COUNTED: usize = 100;
 /// Tokens that the model writes for a draft, and for an answer without passages.
 const DRAFT_TOKENS: usize = 110;

@@ -145,7 +145,7 @@ struct ChunkReader<'a> {
     min_overlap: f64,
     evidence: Arc<Vec<Vec<Evidence>>>,
     /// The facts about each table of chunks, by the tasks that made it.
-    chunks: HashMap<Vec<TaskId>, ChunkFacts>,
+    chunks: HashMap<Vec<TaskId>, Option<ChunkFacts>>,
     /// The number of questions that share no word with any chunk, by the tasks of the word index and of the queries.
     without_shared_words: HashMap<(Vec<TaskId>, Option<TaskId>), Option<usize>>,
 }
@@ -174,9 +174,6 @@ impl<'a> ChunkReader<'a> {
     async fn add(&mut self, facts: &mut RunFacts, results: &Results) -> BTreeSet<WarningCode> {
         let prepared = self.prepared;
         let mut missing = BTreeSet::new();
-        let log = |error: &Error| {
-            prepared.run_context.log("warnings_incomplete", json!({ "reason": crate::error_chain(error) }));
-        };
         let looks_for = |code: WarningCode| results.looked_for.iter().flatten().any(|known| *known == code);
         for trial in &mut facts.trials {
             let (Some(found), Some(number)) = (&mut trial.found, self.number(&trial.trial)) else { continue };
@@ -189,12 +186,11 @@ impl<'a> ChunkReader<'a> {
             let wants_chunks =
                 looks_for(WarningCode::EvidenceInNoChunk) || (lacks_total && looks_for(WarningCode::LongTexts));
             if wants_chunks {
-                let read = self.chunk_facts(tasks, &pipeline.chunker).await;
-                match read.inspect_err(log).ok().flatten() {
+                match self.chunk_facts(tasks, &pipeline.chunker).await {
                     Some(ChunkFacts { chunks, evidence }) => {
                         (found.chunks, found.evidence) = (Some(chunks), Some(evidence));
                     }
-                    None => missing.extend([WarningCode::EvidenceInNoChunk]),
+                    None => _ = missing.insert(WarningCode::EvidenceInNoChunk),
                 }
             }
             // The retriever itself has to search the index: an index of a later step does not show what the retriever
@@ -205,54 +201,78 @@ impl<'a> ChunkReader<'a> {
                 _ => looks_for(WarningCode::NoSharedWords),
             };
             if searches_words && wants_words {
-                let read = self.without_shared_words(tasks, result, results).await;
-                found.without_shared_words = read.inspect_err(log).ok().flatten();
+                found.without_shared_words = self.without_shared_words(tasks, result, results).await;
                 // `retrieves-nothing` itself follows from the results.
                 if found.without_shared_words.is_none() && trial.retriever != "bm25" {
-                    missing.extend([WarningCode::NoSharedWords]);
+                    missing.insert(WarningCode::NoSharedWords);
                 }
             }
         }
         missing
     }
 
-    /// The facts about a trial's chunks; none if the chunks are not in the store.
-    async fn chunk_facts(&mut self, tasks: &TrialTasks, chunker: &ChunkerConfig) -> Result<Option<ChunkFacts>, Error> {
+    /// What was read, or none. An error is logged.
+    fn readable<T>(&self, read: Result<Option<T>, Error>) -> Option<T> {
+        let log = |error: &Error| {
+            let reason = crate::error_chain(error);
+            self.prepared.run_context.log("warnings_incomplete", json!({ "reason": reason }));
+        };
+        read.inspect_err(log).ok().flatten()
+    }
+
+    /// The facts about a trial's chunks; none if they cannot be read.
+    async fn chunk_facts(&mut self, tasks: &TrialTasks, chunker: &ChunkerConfig) -> Option<ChunkFacts> {
         let chunks = &tasks.corpus.chunks;
         if let Some(known) = self.chunks.get(chunks) {
-            return Ok(Some(*known));
+            return *known;
         }
-        let inputs = CorpusInputs { chunks: chunks.clone(), ..CorpusInputs::default() };
+        let found = self.readable(self.read_chunk_facts(chunks, chunker).await);
+        self.chunks.insert(chunks.clone(), found);
+        found
+    }
+
+    /// The facts about these chunks; none if the chunks are not in the store.
+    async fn read_chunk_facts(&self, chunks: &[TaskId], chunker: &ChunkerConfig) -> Result<Option<ChunkFacts>, Error> {
+        let inputs = CorpusInputs { chunks: chunks.to_vec(), ..CorpusInputs::default() };
         let Some(outputs) = self.outputs(&inputs).await? else { return Ok(None) };
         let table = chunk_table(&self.prepared.run_context, &outputs, chunks).await?;
         let searched = SearchedChunks::new(table, chunker, self.min_overlap)?;
         let evidence = self.evidence.clone();
-        let found = compute(move || chunk_facts(&searched, &evidence)).await?;
-        self.chunks.insert(chunks.clone(), found);
-        Ok(Some(found))
+        compute(move || chunk_facts(&searched, &evidence)).await.map(Some)
     }
 
-    /// How many of a trial's questions share no word with any chunk; none if its word index is not in the store.
+    /// How many of a trial's questions share no word with any chunk; none if its word index cannot be read.
     async fn without_shared_words(
         &mut self,
         tasks: &TrialTasks,
         trial: &TrialResult,
         results: &Results,
-    ) -> Result<Option<usize>, Error> {
-        let Some(files) = tasks.corpus.indexes.get(&IndexKind::Bm25) else { return Ok(None) };
+    ) -> Option<usize> {
+        let files = tasks.corpus.indexes.get(&IndexKind::Bm25)?;
         let searched = (files.clone(), tasks.queries);
         if let Some(known) = self.without_shared_words.get(&searched) {
-            return Ok(*known);
+            return *known;
         }
-        let inputs = CorpusInputs { indexes: [(IndexKind::Bm25, files.clone())].into(), ..CorpusInputs::default() };
+        let found = self.readable(self.read_without_shared_words(files, trial, results).await);
+        self.without_shared_words.insert(searched, found);
+        found
+    }
+
+    /// How many of a trial's questions share no word with any chunk; none if these files of its word index are not in
+    /// the store.
+    async fn read_without_shared_words(
+        &self,
+        files: &[TaskId],
+        trial: &TrialResult,
+        results: &Results,
+    ) -> Result<Option<usize>, Error> {
+        let inputs = CorpusInputs { indexes: [(IndexKind::Bm25, files.to_vec())].into(), ..CorpusInputs::default() };
         let Some(outputs) = self.outputs(&inputs).await? else { return Ok(None) };
         let indexes = open_indexes(&self.prepared.run_context, &outputs, &inputs.indexes).await?;
         let questions = trial.questions.iter().zip(&results.questions);
         let words: Vec<Vec<String>> =
             questions.map(|(found, question)| searched_words(found, &question.question)).collect();
-        let found = compute(move || without_shared_words(&indexes, &words)).await?;
-        self.without_shared_words.insert(searched, found);
-        Ok(found)
+        compute(move || without_shared_words(&indexes, &words)).await
     }
 
     /// The position of a trial in the plan; none if the plan does not have it.

@@ -38,11 +38,7 @@ impl LanguageSample {
 
     /// How many documents of the sample are in each language.
     pub(super) fn languages(&self) -> BTreeMap<String, usize> {
-        let mut languages = BTreeMap::new();
-        for language in self.0.kept().iter().flatten() {
-            *languages.entry(language.title()).or_default() += 1;
-        }
-        languages
+        count_languages(self.0.kept().iter().copied().flatten())
     }
 }
 
@@ -67,6 +63,15 @@ impl CorpusFacts {
     }
 }
 
+/// How many texts are in each language.
+fn count_languages(found: impl Iterator<Item = Language>) -> BTreeMap<String, usize> {
+    let mut languages = BTreeMap::new();
+    for language in found {
+        *languages.entry(language.title()).or_default() += 1;
+    }
+    languages
+}
+
 /// The part of a text from which its language is detected.
 fn beginning(text: &str) -> &str {
     let text = text.trim_start();
@@ -81,10 +86,7 @@ pub(super) fn planned(
     corpus: CorpusFacts,
     questions: &[Question],
 ) -> RunFacts {
-    let mut languages: BTreeMap<String, usize> = BTreeMap::new();
-    for language in questions.iter().filter_map(|question| Language::detected(&question.question)) {
-        *languages.entry(language.title()).or_default() += 1;
-    }
+    let languages = count_languages(questions.iter().filter_map(|question| Language::detected(&question.question)));
     let reads_passages = |metric: &eval::MetricConfig| metric.needs().judge && metric.needs().passages;
     let judges = if experiment.evaluate.metrics.iter().any(reads_passages) {
         experiment.evaluate.judges.clone()

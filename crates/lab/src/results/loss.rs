@@ -7,7 +7,7 @@ pub use step::LossStep;
 use rag::Span;
 use serde::{Deserialize, Serialize};
 
-/// The most chunks that a deeper search finds, to tell the rank of a chunk that was not retrieved.
+/// How many chunks a deeper search returns at most. It looks for the rank of a chunk that was not retrieved.
 pub const RANKED_CHUNKS: usize = 1000;
 
 /// The step at which a question's evidence was lost in a trial, or how the question ended if no
@@ -16,8 +16,8 @@ pub const RANKED_CHUNKS: usize = 1000;
 pub struct QuestionLoss {
     /// The step.
     pub step: LossStep,
-    /// The component that lost the evidence, such as `bm25`. The names of `refine` steps that
-    /// cannot be told apart are joined by `+`.
+    /// The component that lost the evidence, such as `bm25`. If it may have been one of several steps
+    /// of `refine`, their names are joined by `+`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub component: Option<String>,
     /// What happened to each piece of the question's evidence, in the order of the dataset.

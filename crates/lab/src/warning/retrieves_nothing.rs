@@ -20,8 +20,8 @@ pub(super) const KIND: WarningKind = WarningKind {
 fn find(facts: &RunFacts) -> Vec<Finding> {
     facts.find_in_trials(|trial, found| {
         (found.empty > 0).then(|| {
-            // If a retriever by words alone finds nothing, no word is shared, or a filter or a step removed what it
-            // found.
+            // A search by words returns nothing for one of two reasons: no chunk shares a word with the question, or a
+            // filter or a later step removed all chunks.
             let shares_nothing = trial.retriever == "bm25" && found.without_shared_words == Some(found.empty);
             let why = if shares_nothing { ", which share no word with any chunk" } else { "" };
             let text = format!(

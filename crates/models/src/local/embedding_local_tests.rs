@@ -132,7 +132,7 @@ async fn a_long_text_in_windows_is_the_mean_of_its_windows_by_their_tokens() {
     let (found, usage) = windows.embed(&texts, InputKind::Document).await.expect("vectors");
     assert_eq!((usage.prompt_tokens, usage.cut_texts, usage.windowed_texts), (3 * 19 + 7 + 3, 0, 1));
     let (each, _) = cut.embed(&parts, InputKind::Document).await.expect("vectors");
-    // Windows take their halves of what they share, so the borders are at the words 15 and 27.
+    // Of the words that two windows share, each window counts half: the windows count 15, 12 and 13 words.
     let mut expected = Matrix { columns: 16, data: vec![0.0; 16] };
     for (row, weight) in each.iter().zip([15.0, 12.0, 13.0]) {
         expected.data.iter_mut().zip(row).for_each(|(sum, value)| *sum += weight * value);

@@ -18,7 +18,7 @@ use unicode_segmentation::UnicodeSegmentation;
 
 /// The length of an n-gram, in characters.
 const NGRAM: usize = 4;
-/// The border mark: it stands before and after a word when the word is cut into n-grams.
+/// Marks the beginning and the end of a word that is cut into n-grams.
 const BORDER: char = '_';
 /// The first character of each n-gram term. It distinguishes the n-gram `port` of a German word from the English
 /// word.

@@ -10,7 +10,7 @@ use std::{borrow::Cow, cmp::Ordering, fmt, sync::LazyLock};
 use whatlang::{Detector, Lang, detect};
 
 /// How many letters a text must have for [`Language::of`] to detect its language.
-const FEWEST_LETTERS: usize = 200;
+pub(super) const FEWEST_LETTERS: usize = 200;
 
 /// A language. Settings and files hold its English name in lower case, such as `german` or `chinese`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

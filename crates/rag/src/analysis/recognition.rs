@@ -1,6 +1,9 @@
 //! Detects the language of a document or of a short text, to choose the rules for it.
 
-use super::{language::Language, rules::stop_words};
+use super::{
+    language::{FEWEST_LETTERS, Language},
+    rules::stop_words,
+};
 use rayon::prelude::*;
 use std::{
     collections::{BTreeMap, HashMap},
@@ -104,16 +107,14 @@ const CATALAN_WORDS: [&str; 34] = [
     "una",
 ];
 
-static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(Language::all);
-
-/// The stop words of all languages in Latin letters except English. Each word has the places of its languages in
-/// [`LANGUAGES`] as bits.
+/// The stop words of all languages in Latin letters except English. The bits of a word are its languages,
+/// by their places in [`Lang::all`].
 static FREQUENT: LazyLock<HashMap<&'static str, u128>> = LazyLock::new(|| {
     let mut words: HashMap<&'static str, u128> = HashMap::new();
-    for (place, language) in LANGUAGES.iter().copied().enumerate().filter(|(_, it)| *it != Language::ENGLISH) {
-        let words_of = if language.lang() == Lang::Cat { &CATALAN_WORDS } else { stop_words(language) };
+    for lang in Lang::all().iter().copied().filter(|lang| *lang != Lang::Eng) {
+        let words_of = if lang == Lang::Cat { &CATALAN_WORDS } else { stop_words(lang.into()) };
         for word in words_of.iter().filter(|word| word.chars().all(|c| c < FIRST_OF_OTHER_SCRIPTS)) {
-            *words.entry(word).or_default() |= 1 << place;
+            *words.entry(word).or_default() |= 1 << lang as usize;
         }
     }
     words
@@ -149,18 +150,16 @@ fn language_of_words(text: &str) -> Option<Language> {
     let place = (0..n_frequent.len()).max_by_key(|place| n_frequent[*place])?;
     let most = n_frequent[place];
     let next = n_frequent.iter().enumerate().filter(|(other, _)| *other != place).map(|(_, n)| *n).max()?;
-    let language = *LANGUAGES.get(place)?;
-    (most * 5 >= n_words && 2 * most >= 3 * next && PLAIN.contains(&language.lang())).then_some(language)
+    let lang = *Lang::all().get(place)?;
+    (most * 5 >= n_words && 2 * most >= 3 * next && PLAIN.contains(&lang)).then(|| lang.into())
 }
 
 /// Whether a text of at least 200 letters is Russian by its letters: it has `ы`, and no letter that Belarusian,
 /// Ukrainian or a South Slavic language has and Russian does not.
 fn is_plain_russian(text: &str) -> bool {
-    const LETTERS: usize = 200;
-    let n_letters = text.chars().filter(|c| matches!(c, 'а'..='я' | 'А'..='Я' | 'ё' | 'Ё')).count();
-    n_letters >= LETTERS
-        && text.contains('ы')
-        && text.chars().all(|c| !c.is_alphabetic() || matches!(c, 'а'..='я' | 'А'..='Я' | 'ё' | 'Ё'))
+    let letters = text.chars().filter(|c| c.is_alphabetic());
+    let is_russian = |c| matches!(c, 'а'..='я' | 'А'..='Я' | 'ё' | 'Ё');
+    text.contains('ы') && letters.clone().all(is_russian) && letters.count() >= FEWEST_LETTERS
 }
 
 /// Evenly spaced stretches of a text, one on each line. A text that is no longer than the sample is returned whole.

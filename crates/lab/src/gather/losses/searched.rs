@@ -31,9 +31,9 @@ use std::{
     sync::Arc,
 };
 
-/// The version of what is stored. Raise it when the format changes, or the way in which the facts are found: what an
-/// earlier version stored is then not used.
-const VERSION: u32 = 2;
+/// The version of the stored facts. Raise it if their format changes, or if they are found in another way. Facts of an
+/// earlier version are not used.
+const VERSION: u32 = 3;
 
 /// The most questions of a search that are searched deeper: the first ones that lost evidence. The others get no rank.
 const MOST_SEARCHED: usize = 2_000;

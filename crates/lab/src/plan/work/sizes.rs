@@ -73,7 +73,7 @@ impl<'a> Sizes<'a> {
         InputSize { passage_tokens: item.passage_tokens.min(self.texts.document_tokens), ..item }
     }
 
-    /// The tokens that a model reads of all questions, with what it adds to each of them.
+    /// How many tokens a model reads for all questions, including those that it adds to each question.
     pub(crate) fn all_question_tokens(&self, model: &str) -> u64 {
         let model = self.texts.model(model);
         let read = |tokens: &u64| scale(*tokens, model.questions).saturating_add(model.added).min(model.longest);
