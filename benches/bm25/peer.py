@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The peers of `benches/bm25/run.py`: peer.py bm25s|bm25s-numba|tantivy tokens|text TEXTS QUERIES
+"""The peers of `benches/bm25/run.py`: peer.py bm25s|bm25s-numba|tantivy tokens|text TEXTS QUERIES K
 
 For every line on standard input: indexes the texts, searches all queries, and prints one line of JSON with the times,
 the memory and the scores.
@@ -11,15 +11,13 @@ import sys
 import time
 from pathlib import Path
 
-K = 10
-
 
 def resident_bytes():
     status = Path("/proc/self/status").read_text()
     return int(status.split("VmRSS:")[1].split()[0]) * 1024
 
 
-def bm25s_side(kind, backend):
+def bm25s_side(kind, k, backend):
     import bm25s
     import Stemmer
 
@@ -37,10 +35,10 @@ def bm25s_side(kind, backend):
 
     def search(made, queries):
         found = queries if kind == "tokens" else tokens(queries)
-        return made.retrieve(found, k=K, show_progress=False, n_threads=0).scores.tolist()
+        return made.retrieve(found, k=k, show_progress=False, n_threads=0).scores.tolist()
 
     # Numba compiles at the first search.
-    words = [f"{1_000_000 + i} {1_000_001 + i} {1_000_002 + i}" for i in range(20)]
+    words = [f"{1_000_000 + i} {1_000_001 + i} {1_000_002 + i}" for i in range(200)]
     warm = words if kind == "text" else [text.split() for text in words]
     search(index(warm), warm[:2])
     # `prepare` runs before the clock starts. With `tokens`, it cuts the texts into lists of tokens.
@@ -48,7 +46,7 @@ def bm25s_side(kind, backend):
     return prepare, index, search
 
 
-def tantivy_side():
+def tantivy_side(k):
     import tantivy
 
     schema = tantivy.SchemaBuilder().add_text_field("body", stored=False, tokenizer_name="whitespace", index_option="freq").build()
@@ -69,7 +67,7 @@ def tantivy_side():
 
     def search(made, queries):
         searcher = made.searcher()
-        return [[score for score, _ in searcher.search(parsed[query], K).hits] for query in queries]
+        return [[score for score, _ in searcher.search(parsed[query], k).hits] for query in queries]
 
     def prepare(texts):
         terms = {text: [tantivy.Query.term_query(schema, "body", word, "freq") for word in text.split()] for text in texts}
@@ -80,12 +78,12 @@ def tantivy_side():
 
 
 def main():
-    side, kind, texts, queries = sys.argv[1:]
+    side, kind, texts, queries, k = sys.argv[1:]
     texts, queries = ([json.loads(line) for line in open(path)] for path in (texts, queries))
     if side == "tantivy":
-        prepare, index, search = tantivy_side()
+        prepare, index, search = tantivy_side(int(k))
     else:
-        prepare, index, search = bm25s_side(kind, "numba" if side == "bm25s-numba" else "numpy")
+        prepare, index, search = bm25s_side(kind, int(k), "numba" if side == "bm25s-numba" else "numpy")
         texts = prepare(texts)
     queries = prepare(queries)
     print(json.dumps({"ready": os.getpid()}), flush=True)

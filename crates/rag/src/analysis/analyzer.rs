@@ -2,18 +2,14 @@
 
 use super::{
     Language, TextAnalysis, Tokens,
-    characters::{Alphabet, ScriptKind, alphabet, folded, is_vowel_point, pairs, parts, without_accents},
+    characters::{Alphabet, ScriptKind, alphabet, folded, is_vowel_point, pairs, parts, without_accents, word_runs},
     recognition::document_language,
     rules,
     words::words,
 };
-use regex::Regex;
+use foldhash::HashMap as FastHashMap;
 use rust_stemmers::{Algorithm, Stemmer};
-use std::{
-    borrow::Cow,
-    collections::{HashMap, HashSet},
-    sync::LazyLock,
-};
+use std::{borrow::Cow, collections::HashSet};
 use unicode_segmentation::UnicodeSegmentation;
 
 /// The length of an n-gram, in characters.
@@ -28,9 +24,6 @@ const MARK: char = '\u{1}';
 const LONGEST_WORD: usize = 128;
 /// The most words whose terms are cached for an alphabet. A full cache is emptied.
 const REMEMBERED: usize = 1 << 17;
-
-#[expect(clippy::expect_used, reason = "a constant pattern; the tests below compile it")]
-static RUN: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\w+").expect("the pattern is valid"));
 
 /// Cuts texts of one language into terms, and caches the terms of words.
 pub struct Analyzer {
@@ -67,8 +60,7 @@ impl Analyzer {
     pub fn terms(&mut self, text: &str, mut each: impl FnMut(&str)) {
         let text =
             if self.unfolded { text.to_lowercase().into() } else { folded(text, rules::has_dotless_i(self.language)) };
-        for run in RUN.find_iter(&text) {
-            let run = run.as_str();
+        for run in word_runs(&text) {
             if run.is_ascii() || (self.unfolded && self.analysis.tokens != Tokens::Bigrams) {
                 self.word(run, &mut each);
                 continue;
@@ -151,7 +143,7 @@ struct Words {
     unfolded: bool,
     folds_yo: bool,
     ngrams: bool,
-    known: HashMap<String, Vec<String>>,
+    known: FastHashMap<String, Vec<String>>,
 }
 
 impl Words {
@@ -166,20 +158,21 @@ impl Words {
             unfolded,
             folds_yo: !unfolded && rules::writes_yo(language),
             ngrams,
-            known: HashMap::new(),
+            known: FastHashMap::default(),
         }
     }
 
     fn terms(&mut self, word: &str, each: &mut impl FnMut(&str)) {
-        if !self.known.contains_key(word) {
-            if self.known.len() >= REMEMBERED {
-                self.known.clear();
-            }
-            self.known.insert(word.to_owned(), self.cut(word));
+        if let Some(terms) = self.known.get(word) {
+            terms.iter().for_each(|term| each(term));
+            return;
         }
-        for term in self.known.get(word).into_iter().flatten() {
-            each(term);
+        if self.known.len() >= REMEMBERED {
+            self.known.clear();
         }
+        let terms = self.cut(word);
+        terms.iter().for_each(|term| each(term));
+        self.known.insert(word.to_owned(), terms);
     }
 
     fn cut(&self, word: &str) -> Vec<String> {

@@ -2,6 +2,7 @@
 //! scripts that are written without spaces.
 
 use super::marks::is_invisible;
+use regex_syntax::is_word_character;
 use std::borrow::Cow;
 use unicode_normalization::{IsNormalized, UnicodeNormalization, char::is_combining_mark, is_nfkc_quick};
 
@@ -35,6 +36,17 @@ pub(super) fn script(c: char) -> ScriptKind {
         '\u{20000}'..='\u{3ffff}' => ScriptKind::Ideographic,
         _ => ScriptKind::Spaced,
     }
+}
+
+/// The longest runs of word characters, as the regular expression `\w+` finds them: letters, digits, marks, and
+/// punctuation that joins words.
+pub(super) fn word_runs(text: &str) -> impl Iterator<Item = &str> {
+    // Searching the table of `regex-syntax` takes long, so ASCII does without it.
+    let is_inside = |c: char| match c.is_ascii() {
+        true => c.is_ascii_alphanumeric() || c == '_',
+        false => is_word_character(c),
+    };
+    text.split(move |c| !is_inside(c)).filter(|run| !run.is_empty())
 }
 
 /// Splits a run of characters where the kind of script changes. A combining mark stays with the character before it.
@@ -129,6 +141,7 @@ pub(super) fn is_vowel_point(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use regex::Regex;
 
     #[test]
     fn texts_that_look_the_same_have_one_form() {
@@ -137,6 +150,15 @@ mod tests {
         assert_eq!(folded("ﾊﾟｯｹｰｼﾞ", false), "パッケージ");
         assert_eq!(folded("Paket\u{ad}ver\u{200b}waltung", false), "paketverwaltung");
         assert!(matches!(folded("plain text, 7", false), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn word_runs_are_those_of_the_regular_expression() {
+        let all: String = ('\0'..=char::MAX).flat_map(|c| ['x', c, ' ', c, c]).collect();
+        let runs = Regex::new(r"\w+").unwrap();
+        assert!(word_runs(&all).eq(runs.find_iter(&all).map(|run| run.as_str())));
+        assert_eq!(word_runs(" my_var, e\u{301}t\u{e9}: 7½ ").collect::<Vec<_>>(), ["my_var", "e\u{301}t\u{e9}", "7"]);
+        assert_eq!(word_runs("").count() + word_runs(" …").count(), 0);
     }
 
     #[test]

@@ -17,6 +17,7 @@
 
 mod cut;
 mod file;
+mod postings;
 
 use super::{Index, IndexedTexts, MadeFrom, document_starts, kind::only, top::Top};
 use crate::{
@@ -25,7 +26,8 @@ use crate::{
 };
 use cut::CutTexts;
 use file::bad;
-use std::{collections::HashSet, ops::Range, path::PathBuf};
+use postings::Postings;
+use std::{collections::HashSet, path::PathBuf};
 
 /// The parameters of BM25: how much repeated terms and long texts count.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -48,17 +50,10 @@ pub struct Bm25Index {
     analysis: TextAnalysis,
     /// The languages of its texts, each with the number of its texts, the most frequent first.
     languages: Vec<(Language, u32)>,
-    /// All terms, sorted by their bytes.
-    terms: Vec<String>,
-    /// The postings of term `i` are `starts[i]..starts[i + 1]`.
-    starts: Vec<usize>,
-    /// Entries that hold the term, ascending within a term.
-    entries: Vec<u32>,
-    /// How often each of these entries holds the term.
-    counts: Vec<u32>,
-    /// What each occurrence of the term in the query adds to the entry's score, with the
-    /// default [`Saturation`].
+    postings: Postings,
+    /// What each posting adds to the score of its entry, with the default [`Saturation`].
     weights: Vec<f32>,
+    /// The number of terms of each entry.
     lengths: Vec<u32>,
     mean_length: f64,
     /// Whether its file was written by version 0.1. That version always cut texts as English, so retrievers with any
@@ -133,26 +128,25 @@ impl Bm25Index {
         passes: impl Fn(u32) -> bool,
     ) -> Vec<(u32, f32)> {
         let mut scores = vec![0.0f32; self.lengths.len()];
-        let mut touched = Vec::new();
-        let mut add = |entry: u32, weight: f32| {
-            let score = &mut scores[entry as usize];
-            if *score == 0.0 {
-                touched.push(entry);
-            }
-            *score += weight;
-        };
         for term in self.query(text) {
-            let postings = self.postings(term);
             if saturation == Saturation::default() {
-                self.entries[postings.clone()].iter().zip(&self.weights[postings]).for_each(|(&e, &w)| add(e, w));
+                let weights = &self.weights[self.postings.range(term)];
+                let add = |(&entry, weight): (&u32, &f32)| scores[entry as usize] += weight;
+                self.postings.entries_of(term).iter().zip(weights).for_each(add);
             } else {
-                let idf = self.idf(postings.len());
-                postings.for_each(|at| add(self.entries[at], self.weight(at, idf, saturation)));
+                let idf = self.idf(term);
+                let add = |(entry, count)| scores[entry as usize] += self.weight(idf, entry, count, saturation);
+                self.postings.of(term).for_each(add);
             }
         }
         let mut top = Top::new(k);
-        for entry in touched.into_iter().filter(|&entry| passes(entry)) {
-            top.push(entry, scores[entry as usize]);
+        // One comparison for most entries. An equal score of a later entry is not among the best.
+        let mut least = 0.0;
+        for (entry, score) in (0u32..).zip(scores) {
+            if score > least && passes(entry) {
+                top.push(entry, score);
+                least = top.threshold().max(0.0);
+            }
         }
         top.into_sorted()
     }
@@ -161,17 +155,17 @@ impl Bm25Index {
     pub fn scores(&self, text: &str, entries: &[u32]) -> Vec<f32> {
         let mut scores = vec![0.0f32; entries.len()];
         for term in self.query(text) {
-            let postings = self.postings(term);
+            let weights = &self.weights[self.postings.range(term)];
             for (entry, score) in entries.iter().zip(&mut scores) {
-                if let Ok(at) = self.entries[postings.clone()].binary_search(entry) {
-                    *score += self.weights[postings.start + at];
+                if let Ok(at) = self.postings.entries_of(term).binary_search(entry) {
+                    *score += weights[at];
                 }
             }
         }
         scores
     }
 
-    /// The terms of a query that the index holds, as places in `terms`, repetitions included.
+    /// The terms of a query that the index holds, by their numbers, repetitions included.
     fn query(&self, text: &str) -> Vec<usize> {
         let all: Vec<Language> = self.languages.iter().map(|(language, _)| *language).collect();
         let languages =
@@ -180,9 +174,7 @@ impl Bm25Index {
         for language in languages {
             let mut of_language = Vec::new();
             Analyzer::new(&self.analysis, language).terms(text, |term| {
-                if let Ok(term) = self.terms.binary_search_by(|known| known.as_str().cmp(term)) {
-                    of_language.push(term);
-                }
+                of_language.extend(self.postings.number_of(term));
             });
             // Skips terms from an earlier language: a word that two languages cut alike would count twice.
             of_language.retain(|term| !seen.contains(term));
@@ -201,50 +193,38 @@ impl Bm25Index {
         self.languages.iter().enumerate().filter(is_frequent).map(|(_, (language, _))| *language).collect()
     }
 
-    fn postings(&self, term: usize) -> Range<usize> {
-        self.starts[term]..self.starts[term + 1]
+    /// The inverse document frequency of a term.
+    fn idf(&self, term: usize) -> f64 {
+        let (n, frequency) = (self.lengths.len() as f64, self.postings.range(term).len() as f64);
+        (1.0 + (n - frequency + 0.5) / (frequency + 0.5)).ln()
     }
 
-    /// The weight of a term (`idf`) that occurs in this many texts.
-    fn idf(&self, holding: usize) -> f64 {
-        let (texts, holding) = (self.lengths.len() as f64, holding as f64);
-        (1.0 + (texts - holding + 0.5) / (holding + 0.5)).ln()
-    }
-
-    /// What a posting adds to its entry's score.
-    fn weight(&self, posting: usize, idf: f64, Saturation { k1, b }: Saturation) -> f32 {
+    /// What a term adds to the score of an entry that contains it `count` times.
+    fn weight(&self, idf: f64, entry: u32, count: u32, Saturation { k1, b }: Saturation) -> f32 {
         let (k1, b) = (f64::from(k1), f64::from(b));
-        let (count, length) =
-            (f64::from(self.counts[posting]), f64::from(self.lengths[self.entries[posting] as usize]));
+        let (count, length) = (f64::from(count), f64::from(self.lengths[entry as usize]));
         (idf * count / (count + k1 * (1.0 - b + b * length / self.mean_length))) as f32
     }
 
     fn assemble(CutTexts { analysis, languages, postings, lengths }: CutTexts) -> Self {
         let total: u64 = lengths.iter().map(|&length| u64::from(length)).sum();
         let mean_length = total as f64 / lengths.len().max(1) as f64;
-        let mut index = Self {
+        let index = Self {
             analysis,
             languages,
-            terms: Vec::new(),
-            starts: vec![0],
-            entries: Vec::new(),
-            counts: Vec::new(),
+            postings,
             weights: Vec::new(),
             lengths,
             mean_length,
             is_of_version_1: false,
         };
-        for (term, found) in postings {
-            let idf = index.idf(found.len());
-            for (entry, count) in found {
-                index.entries.push(entry);
-                index.counts.push(count);
-                index.weights.push(index.weight(index.entries.len() - 1, idf, Saturation::default()));
-            }
-            index.terms.push(term);
-            index.starts.push(index.entries.len());
+        let mut weights = Vec::with_capacity(index.postings.entries.len());
+        for term in 0..index.postings.terms.len() {
+            let idf = index.idf(term);
+            let weight = |(entry, count)| index.weight(idf, entry, count, Saturation::default());
+            weights.extend(index.postings.of(term).map(weight));
         }
-        index
+        Self { weights, ..index }
     }
 }
 

@@ -1,86 +1,60 @@
 //! The best `k` of many scored entries, in one pass, with a fixed order of
 //! equal scores: the smaller entry first.
 
-use std::{cmp::Ordering, collections::BinaryHeap};
-
-/// An entry and its score, in reversed order: the worst entry is the greatest,
-/// so that a heap shows which entry to replace next.
-#[derive(Debug, Clone, Copy)]
-struct Worst {
-    entry: u32,
-    score: f32,
-}
-
-impl Ord for Worst {
-    fn cmp(&self, other: &Self) -> Ordering {
-        other.score.total_cmp(&self.score).then(self.entry.cmp(&other.entry))
-    }
-}
-
-impl PartialOrd for Worst {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Worst {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Worst {}
+use std::cmp::Ordering;
 
 /// Keeps the best `k` of the entries that it is given, in any order.
 #[derive(Debug, Clone)]
 pub(super) struct Top {
     k: usize,
-    heap: BinaryHeap<Worst>,
+    /// Entries with their scores, in no order. The best `k` so far are among them. They are cut to these as soon as
+    /// there are twice as many, which takes less time than a heap.
+    kept: Vec<(u32, f32)>,
+    threshold: f32,
 }
 
 impl Top {
     pub(super) fn new(k: usize) -> Self {
-        Self { k, heap: BinaryHeap::new() }
+        Self { k, kept: Vec::new(), threshold: if k == 0 { f32::INFINITY } else { f32::NEG_INFINITY } }
     }
 
-    /// Scores below this are refused; equal scores are taken only with a
-    /// smaller entry.
+    /// Scores below this are refused.
     pub(super) fn threshold(&self) -> f32 {
-        match self.heap.peek() {
-            _ if self.k == 0 => f32::INFINITY,
-            Some(worst) if self.heap.len() == self.k => worst.score,
-            _ => f32::NEG_INFINITY,
-        }
+        self.threshold
     }
 
     /// Takes an entry into account. A score that is NaN is never kept.
     pub(super) fn push(&mut self, entry: u32, score: f32) {
-        if score.is_nan() || self.k == 0 {
+        if score.is_nan() || score < self.threshold || self.k == 0 {
             return;
         }
         // Adding zero turns -0 into 0: the two are equal, but not in a total order.
-        let new = Worst { entry, score: score + 0.0 };
-        if self.heap.len() < self.k {
-            self.heap.push(new);
-        } else if let Some(mut worst) = self.heap.peek_mut()
-            && new < *worst
-        {
-            *worst = new;
+        self.kept.push((entry, score + 0.0));
+        if self.kept.len() >= self.k.saturating_mul(2) {
+            let (_, &mut (_, worst), _) = self.kept.select_nth_unstable_by(self.k - 1, best_first);
+            self.kept.truncate(self.k);
+            self.threshold = worst;
         }
     }
 
     /// Takes all entries of another `Top` into account.
     pub(super) fn merge(mut self, other: Self) -> Self {
-        for kept in other.heap {
-            self.push(kept.entry, kept.score);
+        for (entry, score) in other.kept {
+            self.push(entry, score);
         }
         self
     }
 
     /// The kept entries, best first.
-    pub(super) fn into_sorted(self) -> Vec<(u32, f32)> {
-        self.heap.into_sorted_vec().into_iter().map(|kept| (kept.entry, kept.score)).collect()
+    pub(super) fn into_sorted(mut self) -> Vec<(u32, f32)> {
+        self.kept.sort_unstable_by(best_first);
+        self.kept.truncate(self.k);
+        self.kept
     }
+}
+
+fn best_first(a: &(u32, f32), b: &(u32, f32)) -> Ordering {
+    b.1.total_cmp(&a.1).then(a.0.cmp(&b.0))
 }
 
 #[cfg(test)]
@@ -99,6 +73,16 @@ mod tests {
         assert_eq!(top(3, &scores), [(2, 0.9), (1, 0.5), (3, 0.5)]);
         assert_eq!(top(2, &scores), [(2, 0.9), (1, 0.5)]);
         assert_eq!(top(9, &scores).len(), 4);
+    }
+
+    #[test]
+    fn the_best_are_those_of_sorting_for_every_number_of_them() {
+        let scores: Vec<(u32, f32)> = (0..300).map(|i| (i, ((i * 89) % 37) as f32 - 5.0)).collect();
+        let mut sorted = scores.clone();
+        sorted.sort_by(best_first);
+        for k in [0, 1, 2, 3, 150, 299, 300, 301, usize::MAX] {
+            assert_eq!(top(k, &scores), sorted[..k.min(300)], "{k}");
+        }
     }
 
     #[test]

@@ -1,22 +1,25 @@
 //! Cuts the texts of an index into terms, in parallel.
 
+use super::postings::Postings;
 use crate::{
     analysis::{Analyzer, Language, TextAnalysis, document_languages},
     index::IndexedTexts,
 };
+use foldhash::HashMap as FastHashMap;
 use rayon::prelude::*;
 use std::{cmp::Reverse, collections::HashMap};
 
-/// The number of texts in a batch, which one thread cuts into terms.
-const BATCH_TEXTS: usize = 512;
+/// The smallest number of texts in a batch, except the last. One thread cuts a batch.
+const BATCH_TEXTS: usize = 256;
+/// Batches per thread. Several, because some take longer than others.
+const BATCHES_PER_THREAD: usize = 8;
 
 /// The texts of an index, cut into terms.
 pub(super) struct CutTexts {
     pub(super) analysis: TextAnalysis,
     /// The languages, each with the number of its texts, the most frequent first.
     pub(super) languages: Vec<(Language, u32)>,
-    /// Each term with the entries that hold it and how often each does, sorted by the bytes of the terms.
-    pub(super) postings: Vec<(String, Vec<(u32, u32)>)>,
+    pub(super) postings: Postings,
     /// The number of terms of each text.
     pub(super) lengths: Vec<u32>,
 }
@@ -25,53 +28,102 @@ impl CutTexts {
     /// Cuts texts into terms. The result does not depend on the number of threads.
     pub(super) fn of(given: &IndexedTexts<'_>) -> Self {
         let languages = text_languages(given);
-        let batches = given.texts.par_chunks(BATCH_TEXTS).zip(languages.par_chunks(BATCH_TEXTS));
+        let length = (given.texts.len() / (BATCHES_PER_THREAD * rayon::current_num_threads())).max(BATCH_TEXTS);
+        let batches = given.texts.par_chunks(length).zip(languages.par_chunks(length));
         let analyzers = || Analyzers::new(given.analysis);
-        let read = |analyzers: &mut Analyzers<'_>, (texts, languages)| PartialIndex::read(analyzers, texts, languages);
-        let parts: Vec<PartialIndex> = batches.map_init(analyzers, read).collect();
-        let mut postings: HashMap<String, Vec<(u32, u32)>> = HashMap::new();
-        let mut lengths = Vec::with_capacity(given.texts.len());
-        for part in parts {
-            let first = lengths.len() as u32;
-            for (term, found) in part.postings {
-                let found = found.into_iter().map(|(entry, count)| (first + entry, count));
-                postings.entry(term).or_default().extend(found);
-            }
-            lengths.extend(part.lengths);
-        }
-        let mut postings: Vec<(String, Vec<(u32, u32)>)> = postings.into_iter().collect();
-        postings.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        let read = |analyzers: &mut Analyzers<'_>, (texts, languages)| Batch::read(analyzers, texts, languages);
+        let batches: Vec<Batch> = batches.map_init(analyzers, read).collect();
+        let lengths = batches.iter().flat_map(|batch| &batch.lengths).copied().collect();
         let (analysis, languages) = (*given.analysis, by_frequency(&languages));
-        Self { analysis, languages, postings, lengths }
+        Self { analysis, languages, postings: merge(batches), lengths }
     }
 }
 
-/// The postings of the texts of one batch.
-struct PartialIndex {
-    postings: HashMap<String, Vec<(u32, u32)>>,
+/// The terms of the texts of one batch. Each term has a number within the batch.
+#[derive(Default)]
+struct Batch {
+    numbers: FastHashMap<String, u32>,
+    /// For each text in order: the numbers of its terms with their counts.
+    term_counts: Vec<(u32, u32)>,
+    /// Where each text ends in `term_counts`.
+    ends: Vec<usize>,
+    /// The number of terms of each text.
     lengths: Vec<u32>,
 }
 
-impl PartialIndex {
+impl Batch {
     fn read(analyzers: &mut Analyzers<'_>, texts: &[&str], languages: &[Language]) -> Self {
-        let mut part = Self { postings: HashMap::new(), lengths: Vec::with_capacity(texts.len()) };
-        for ((entry, text), &language) in (0u32..).zip(texts).zip(languages) {
-            let mut length = 0;
+        let Self { mut numbers, mut term_counts, mut ends, mut lengths } = Self::default();
+        // Where in `term_counts` each term was last counted.
+        let mut places: Vec<usize> = Vec::new();
+        for (text, &language) in texts.iter().zip(languages) {
+            let (first, mut length) = (term_counts.len(), 0);
             analyzers.of(language).terms(text, |term| {
                 length += 1;
-                if !part.postings.contains_key(term) {
-                    part.postings.insert(term.to_owned(), Vec::new());
-                }
-                let Some(found) = part.postings.get_mut(term) else { return };
-                match found.last_mut() {
-                    Some((last, count)) if *last == entry => *count += 1,
-                    _ => found.push((entry, 1)),
+                let number = numbers.get(term).copied().unwrap_or_else(|| {
+                    let number = places.len() as u32;
+                    numbers.insert(term.to_owned(), number);
+                    // Not counted yet.
+                    places.push(usize::MAX);
+                    number
+                });
+                let place = &mut places[number as usize];
+                match term_counts.get_mut(*place) {
+                    Some((_, count)) if *place >= first => *count += 1,
+                    _ => {
+                        *place = term_counts.len();
+                        term_counts.push((number, 1));
+                    }
                 }
             });
-            part.lengths.push(length);
+            ends.push(term_counts.len());
+            lengths.push(length);
         }
-        part
+        Self { numbers, term_counts, ends, lengths }
     }
+}
+
+/// Merges the batches. Terms are sorted by their bytes.
+fn merge(mut batches: Vec<Batch>) -> Postings {
+    let mut numbers: FastHashMap<String, usize> = FastHashMap::default();
+    // The number of texts that contain each term.
+    let mut frequencies: Vec<usize> = Vec::new();
+    for batch in &mut batches {
+        let mut global_numbers = vec![0; batch.numbers.len()];
+        for (term, number) in std::mem::take(&mut batch.numbers) {
+            let next = numbers.len();
+            global_numbers[number as usize] = *numbers.entry(term).or_insert(next) as u32;
+        }
+        frequencies.resize(numbers.len(), 0);
+        for (number, _) in &mut batch.term_counts {
+            *number = global_numbers[*number as usize];
+            frequencies[*number as usize] += 1;
+        }
+    }
+    let mut sorted: Vec<(String, usize)> = numbers.into_iter().collect();
+    sorted.sort_unstable();
+    let (mut terms, mut starts, mut next) = (Vec::with_capacity(sorted.len()), vec![0], vec![0; sorted.len()]);
+    let mut n_postings = 0;
+    for (term, number) in sorted {
+        next[number] = n_postings;
+        n_postings += frequencies[number];
+        terms.push(term);
+        starts.push(n_postings);
+    }
+    let (mut entries, mut counts) = (vec![0; n_postings], vec![0; n_postings]);
+    let mut entry = 0;
+    for batch in batches {
+        let mut start = 0;
+        for end in batch.ends {
+            for &(number, count) in &batch.term_counts[start..end] {
+                let place = &mut next[number as usize];
+                (entries[*place], counts[*place]) = (entry, count);
+                *place += 1;
+            }
+            (start, entry) = (end, entry + 1);
+        }
+    }
+    Postings { terms, starts, entries, counts }
 }
 
 /// An analyzer for each language so far, created when it is first needed.

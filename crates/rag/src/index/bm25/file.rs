@@ -1,6 +1,6 @@
 //! The file of a BM25 index.
 
-use super::{Bm25Index, cut::CutTexts};
+use super::{Bm25Index, cut::CutTexts, postings::Postings};
 use crate::{
     Error,
     analysis::{Language, LanguageChoice, TextAnalysis},
@@ -26,16 +26,16 @@ impl Bm25Index {
         }
         write_number(&mut bytes, self.lengths.len() as u64);
         self.lengths.iter().for_each(|&length| write_number(&mut bytes, u64::from(length)));
-        write_number(&mut bytes, self.terms.len() as u64);
-        for (term, range) in self.terms.iter().zip(self.starts.windows(2)) {
+        write_number(&mut bytes, self.postings.terms.len() as u64);
+        for (number, term) in self.postings.terms.iter().enumerate() {
             write_text(&mut bytes, term);
-            write_number(&mut bytes, (range[1] - range[0]) as u64);
+            write_number(&mut bytes, self.postings.range(number).len() as u64);
             let mut next = 0;
-            for at in range[0]..range[1] {
+            for (entry, count) in self.postings.of(number) {
                 // Entries ascend, so the gap to the last one is a small number.
-                write_number(&mut bytes, u64::from(self.entries[at] - next));
-                write_number(&mut bytes, u64::from(self.counts[at]));
-                next = self.entries[at] + 1;
+                write_number(&mut bytes, u64::from(entry - next));
+                write_number(&mut bytes, u64::from(count));
+                next = entry + 1;
             }
         }
         bytes.extend(blake3::hash(&bytes).as_bytes());
@@ -106,21 +106,22 @@ impl<'a> NumberReader<'a> {
         let n_texts = self.number()?;
         let lengths = (0..n_texts).map(|_| self.small()).collect::<Option<Vec<u32>>>()?;
         let n_terms = self.number()?;
-        let mut postings = Vec::new();
+        let (mut terms, mut starts, mut entries, mut counts) = (Vec::new(), vec![0], Vec::new(), Vec::new());
         for _ in 0..n_terms {
-            let term = self.text()?.to_owned();
-            let mut found = Vec::new();
+            terms.push(self.text()?.to_owned());
             let mut next = 0u32;
             for _ in 0..self.number()? {
                 let entry = next.checked_add(self.small()?)?;
                 if entry as usize >= lengths.len() {
                     return None;
                 }
-                found.push((entry, self.small()?));
+                entries.push(entry);
+                counts.push(self.small().filter(|&count| count > 0)?);
                 next = entry.checked_add(1)?;
             }
-            postings.push((term, found));
+            starts.push(entries.len());
         }
+        let postings = Postings { terms, starts, entries, counts };
         self.0.is_empty().then(|| Bm25Index::assemble(CutTexts { analysis, languages, postings, lengths }))
     }
 

@@ -27,6 +27,53 @@ fn scores_of_chosen_entries_are_those_of_the_search() {
     assert_eq!(index.scores("cats", &[3]), [0.0]);
 }
 
+/// The hits if all postings are added up in the order of the query.
+fn all_added_up(index: &Bm25Index, text: &str, saturation: Saturation, passes: impl Fn(u32) -> bool) -> Vec<(u32, f32)> {
+    let mut scores = vec![0.0f32; index.lengths.len()];
+    for term in index.query(text) {
+        for (entry, count) in index.postings.of(term) {
+            scores[entry as usize] += index.weight(index.idf(term), entry, count, saturation);
+        }
+    }
+    let mut hits: Vec<(u32, f32)> = (0u32..).zip(scores).filter(|&(entry, score)| score > 0.0 && passes(entry)).collect();
+    hits.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    hits
+}
+
+#[test]
+fn hits_are_those_of_adding_up_all_postings() {
+    let mut state = 1u64;
+    let mut random = move |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) % below
+    };
+    // Words with high numbers are rare.
+    let mut words = |n: u64| -> String {
+        (0..n).map(|_| format!("word{} ", 2000 / (1 + random(2000)) + random(3))).collect()
+    };
+    let texts: Vec<String> = (0..700).map(|i| words(1 + i % 90)).collect();
+    let queries: Vec<String> = (0..60).map(|i| words(1 + i % 23)).collect();
+    let index = Bm25Index::build(&texts);
+    let passing: [fn(u32) -> bool; 3] = [|_| true, |entry| entry % 3 == 0, |entry| entry > 690];
+    for query in &queries {
+        for (k1, b) in [(1.5, 0.75), (0.9, 0.4), (0.0, 1.0), (50.0, 1.0)] {
+            for passes in passing {
+                let saturation = Saturation { k1, b };
+                let all = all_added_up(&index, query, saturation, passes);
+                for k in [1, 2, 10, 100, 1000, usize::MAX] {
+                    let best = &all[..k.min(all.len())];
+                    assert_eq!(index.search_where(query, k, saturation, passes), best, "{query}, {k1}, {b}, {k}");
+                }
+            }
+        }
+        let entries: Vec<u32> = (0..700).rev().collect();
+        let scores = index.scores(query, &entries);
+        let all = all_added_up(&index, query, Saturation::default(), |_| true);
+        assert!(all.iter().all(|&(entry, score)| scores[699 - entry as usize] == score), "{query}");
+    }
+    assert_eq!(index.search(&queries[0], 0), []);
+}
+
 #[test]
 fn a_repeated_term_counts_twice() {
     let index = Bm25Index::build(&TEXTS);
@@ -46,10 +93,13 @@ fn a_query_of_unknown_or_frequent_words_finds_nothing() {
 fn bytes_are_the_same_for_every_number_of_threads_and_read_back_equal() {
     let texts: Vec<String> =
         (0..3000).map(|i| format!("word{} thing{} words the {}", i % 17, i % 401, TEXTS[i % 4])).collect();
-    let index = Bm25Index::build(&texts);
+    let built_by = |threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| Bm25Index::build(&texts))
+    };
+    let index = built_by(1);
     let bytes = index.to_bytes();
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
-    assert_eq!(pool.install(|| Bm25Index::build(&texts)).to_bytes(), bytes);
+    assert_eq!(built_by(3).to_bytes(), bytes);
     assert_eq!(Bm25Index::from_bytes(&bytes).unwrap(), index);
 }
 

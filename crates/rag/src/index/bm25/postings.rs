@@ -1,0 +1,38 @@
+//! The entries that contain each term.
+
+use std::ops::Range;
+
+/// Each term with the entries that contain it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Postings {
+    /// All terms, sorted by their bytes.
+    pub(super) terms: Vec<String>,
+    /// The postings of term `i` are `starts[i]..starts[i + 1]`.
+    pub(super) starts: Vec<usize>,
+    /// Entries that contain the term, ascending within a term.
+    pub(super) entries: Vec<u32>,
+    /// How often each of these entries contains the term.
+    pub(super) counts: Vec<u32>,
+}
+
+impl Postings {
+    /// The place of a term in `terms`; `None` if no entry contains it.
+    pub(super) fn number_of(&self, term: &str) -> Option<usize> {
+        self.terms.binary_search_by(|known| known.as_str().cmp(term)).ok()
+    }
+
+    /// The places of a term's postings among all postings.
+    pub(super) fn range(&self, term: usize) -> Range<usize> {
+        self.starts[term]..self.starts[term + 1]
+    }
+
+    /// The entries that contain a term.
+    pub(super) fn entries_of(&self, term: usize) -> &[u32] {
+        &self.entries[self.range(term)]
+    }
+
+    /// The entries that contain a term, each with how often it does.
+    pub(super) fn of(&self, term: usize) -> impl Iterator<Item = (u32, u32)> {
+        self.entries_of(term).iter().copied().zip(self.counts[self.range(term)].iter().copied())
+    }
+}
