@@ -209,15 +209,8 @@ impl Bm25Index {
     fn assemble(CutTexts { analysis, languages, postings, lengths }: CutTexts) -> Self {
         let total: u64 = lengths.iter().map(|&length| u64::from(length)).sum();
         let mean_length = total as f64 / lengths.len().max(1) as f64;
-        let index = Self {
-            analysis,
-            languages,
-            postings,
-            weights: Vec::new(),
-            lengths,
-            mean_length,
-            is_of_version_1: false,
-        };
+        let index =
+            Self { analysis, languages, postings, weights: Vec::new(), lengths, mean_length, is_of_version_1: false };
         let mut weights = Vec::with_capacity(index.postings.entries.len());
         for term in 0..index.postings.terms.len() {
             let idf = index.idf(term);

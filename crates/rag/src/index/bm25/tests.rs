@@ -28,14 +28,20 @@ fn scores_of_chosen_entries_are_those_of_the_search() {
 }
 
 /// The hits if all postings are added up in the order of the query.
-fn all_added_up(index: &Bm25Index, text: &str, saturation: Saturation, passes: impl Fn(u32) -> bool) -> Vec<(u32, f32)> {
+fn all_added_up(
+    index: &Bm25Index,
+    text: &str,
+    saturation: Saturation,
+    passes: impl Fn(u32) -> bool,
+) -> Vec<(u32, f32)> {
     let mut scores = vec![0.0f32; index.lengths.len()];
     for term in index.query(text) {
         for (entry, count) in index.postings.of(term) {
             scores[entry as usize] += index.weight(index.idf(term), entry, count, saturation);
         }
     }
-    let mut hits: Vec<(u32, f32)> = (0u32..).zip(scores).filter(|&(entry, score)| score > 0.0 && passes(entry)).collect();
+    let mut hits: Vec<(u32, f32)> =
+        (0u32..).zip(scores).filter(|&(entry, score)| score > 0.0 && passes(entry)).collect();
     hits.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     hits
 }
@@ -48,9 +54,8 @@ fn hits_are_those_of_adding_up_all_postings() {
         (state >> 33) % below
     };
     // Words with high numbers are rare.
-    let mut words = |n: u64| -> String {
-        (0..n).map(|_| format!("word{} ", 2000 / (1 + random(2000)) + random(3))).collect()
-    };
+    let mut words =
+        |n: u64| -> String { (0..n).map(|_| format!("word{} ", 2000 / (1 + random(2000)) + random(3))).collect() };
     let texts: Vec<String> = (0..700).map(|i| words(1 + i % 90)).collect();
     let queries: Vec<String> = (0..60).map(|i| words(1 + i % 23)).collect();
     let index = Bm25Index::build(&texts);
