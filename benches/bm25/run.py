@@ -1,7 +1,7 @@
 """BM25 of Reverie, bm25s and tantivy on BEIR's SciFact and FiQA: `benches/run bm25`.
 
-One thread each, k1 1.5 and b 0.75, the ten best hits (100 in one part) for each of at most 1,000 questions. Every measurement runs in a
-new process, after it has read the texts and imported its libraries.
+One thread each, k1 1.5 and b 0.75, the 10 or 100 best hits for each of at most 1,000 questions. Every measurement
+runs in a new process, after it has read the texts and imported its libraries.
 
 - *tokens*: all sides get the same tokens. A token is written as a number, so that no side's rules can change it.
   bm25s gets lists of tokens; ours and tantivy cut the numbers apart at the spaces, which counts as indexing.
@@ -76,35 +76,35 @@ def rows(options, row):
         questions = beir.queries(name)[:QUESTIONS]
         known = {}
         tokens = numbers(texts, known), numbers(questions, known)
-        inputs = {"tokens": (*tokens, 10), "tokens, 100 best": (*tokens, 100), "text": (texts, questions, 10)}
+        parts = [("tokens", "tokens", *tokens, 10), ("tokens, 100 best", "tokens", *tokens, 100), ("text", "text", texts, questions, 10)]
         with tempfile.TemporaryDirectory() as scratch:
-            for kind, (texts, questions, k) in inputs.items():
+            for part, kind, texts, questions, k in parts:
                 files = write(Path(scratch) / "texts", texts), write(Path(scratch) / "queries", questions)
                 sides = list(SIDES) if kind != "text" else ["bm25s", "bm25s-numba"]
                 ours, theirs = [], {side: [] for side in sides}
                 for _ in range(options.rounds):
                     ours.append(measure(binary, *files, k, ready=False))
                     for side in sides:
-                        theirs[side].append(measure(PYTHON, PEER, side, kind.split(",")[0], *files, k, ready=True))
-                    say(f"bm25: {title}, {kind}: ours {brief(ours[-1])}; " + "; ".join(f"{side} {brief(theirs[side][-1])}" for side in sides))
+                        theirs[side].append(measure(PYTHON, PEER, side, kind, *files, k, ready=True))
+                    say(f"bm25: {title}, {part}: ours {brief(ours[-1])}; " + "; ".join(f"{side} {brief(theirs[side][-1])}" for side in sides))
                 far = max(furthest(one["scores"], other["scores"]) for one, other in zip(ours, theirs["bm25s"]))
-                note = f"{title}, {kind}: {len(texts):,} documents, {len(questions):,} questions; scores differ from bm25s' by at most {far:.1e} of themselves"
+                note = f"{title}, {part}: {len(texts):,} documents, {len(questions):,} questions; scores differ from bm25s' by at most {far:.1e} of themselves"
                 if far > CLOSE and kind != "text":
                     say(f"bm25: the scores differ: {note}")
                     options.failed = True
-                yield from table(row, title, kind, ours, theirs, len(questions), note)
+                yield from table(row, title, part, ours, theirs, len(questions), note)
 
 
 def brief(turn):
     return f"index {turn['index_seconds']:.2f} s, search {turn['search_seconds']:.2f} s"
 
 
-def table(row, title, kind, ours, theirs, questions, note):
+def table(row, title, part, ours, theirs, questions, note):
     for side, turns in theirs.items():
         target = 2 if side == "bm25s" else None
         index = lambda turns: [turn["index_seconds"] for turn in turns]  # noqa: E731
         rate = lambda turns: [questions / turn["search_seconds"] for turn in turns]  # noqa: E731
         memory = lambda turns: [turn["memory_bytes"] / 1e6 for turn in turns]  # noqa: E731
-        yield row(f"bm25, {title}, {kind}, index", "s", index(ours), index(turns), SIDES[side], target, True, note)
-        yield row(f"bm25, {title}, {kind}, search", "queries/s", rate(ours), rate(turns), SIDES[side], target, False, note)
-        yield row(f"bm25, {title}, {kind}, memory", "MB", memory(ours), memory(turns), SIDES[side], None, True, note)
+        yield row(f"bm25, {title}, {part}, index", "s", index(ours), index(turns), SIDES[side], target, True, note)
+        yield row(f"bm25, {title}, {part}, search", "queries/s", rate(ours), rate(turns), SIDES[side], target, False, note)
+        yield row(f"bm25, {title}, {part}, memory", "MB", memory(ours), memory(turns), SIDES[side], None, True, note)

@@ -18,9 +18,8 @@ const LONGEST_QUOTE: usize = 600;
 /// The share of common words from which on two questions are the same.
 const SAME: f64 = 0.8;
 
-/// Matches a short English question whose subject is a pronoun, such as `What is it?`: it does not say
-/// what it is about. Longer questions such as `Why is it necessary to …` do not match, because they
-/// name their subject later.
+/// Matches short English questions whose subject is a pronoun, such as `What is it?`. They do not say what they
+/// are about. `Why is it necessary to …` does not match: longer questions name their subject later.
 static NO_SUBJECT: Pattern = LazyLock::new(|| {
     pattern(
         r"(?ix)^\W*(what|why|how|when|where|who|which)\s+(is|are|was|were|does|do|did|can|could|should|must|will|has|have)\s+

@@ -89,8 +89,8 @@ pub(super) fn label(standing: TrialStanding, trial: &TrialResult) -> String {
     }
 }
 
-/// Says in a sentence where a trial stands in its run, which trial it equals, and for how many questions it retrieved
-/// nothing.
+/// A sentence about a trial: its place in the run, the trial that it equals, and the number of questions without
+/// passages.
 pub(super) fn place(standing: TrialStanding, trial: &TrialResult) -> String {
     let has_answers = trial.questions.iter().any(|question| question.answer.is_some());
     let equal = trial.equal_to.as_ref().map(|EqualTrial { trial, same_output }| {

@@ -140,7 +140,7 @@ impl Bm25Index {
             }
         }
         let mut top = Top::new(k);
-        // One comparison for most entries. An equal score of a later entry is not among the best.
+        // Most entries take one comparison. A later entry with an equal score is not among the best.
         let mut least = 0.0;
         for (entry, score) in (0u32..).zip(scores) {
             if score > least && passes(entry) {

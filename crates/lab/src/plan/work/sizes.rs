@@ -73,7 +73,7 @@ impl<'a> Sizes<'a> {
         InputSize { passage_tokens: item.passage_tokens.min(self.texts.document_tokens), ..item }
     }
 
-    /// How many tokens a model reads for all questions, including those that it adds to each question.
+    /// The tokens that a model reads for all questions. What it adds to each question, such as a prefix, counts too.
     pub(crate) fn all_question_tokens(&self, model: &str) -> u64 {
         let model = self.texts.model(model);
         let read = |tokens: &u64| scale(*tokens, model.questions).saturating_add(model.added).min(model.longest);
