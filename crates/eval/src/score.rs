@@ -47,6 +47,9 @@ pub enum Missing {
     /// The question was left out on purpose (a limit on answered or judged questions).
     #[error("not asked: {0}")]
     NotAsked(String),
+    /// The answers that exist already have none to this question.
+    #[error("not answered: {0}")]
+    NotAnswered(String),
 }
 
 /// What has no place in a document, so that retrieval cannot be scored.
@@ -72,6 +75,7 @@ impl Missing {
             Self::NotFinite(_) => "not_finite",
             Self::Cancelled => "cancelled",
             Self::NotAsked(_) => "not_asked",
+            Self::NotAnswered(_) => "not_answered",
         }
     }
 

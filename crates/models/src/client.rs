@@ -18,6 +18,7 @@ mod handle;
 mod lease;
 mod meter;
 mod reply;
+mod service;
 mod structured;
 mod texts;
 mod unsaved;
@@ -29,9 +30,11 @@ pub use chat::Chat;
 pub use handle::{Embedder, Reranker};
 pub use lease::{LeaseRequest, Lessor, LessorError};
 pub use meter::{Meter, Spending};
+pub use service::ServiceHandle;
 
 use crate::{
-    ChatModel, ChatRequest, ChatResponse, EmbeddingModel, Error, Identity, Limits, Model, RerankModel, locked,
+    ChatModel, ChatRequest, ChatResponse, EmbeddingModel, Error, Identity, JsonService, Limits, Model, RerankModel,
+    locked,
 };
 use caller::Caller;
 use executor::{
@@ -204,6 +207,11 @@ impl Client {
         Reranker { caller: self.caller("rerank", model.clone()), model }
     }
 
+    /// A handle to a service, such as a RAG system.
+    pub fn service(&self, service: Arc<dyn JsonService>) -> ServiceHandle {
+        ServiceHandle { caller: self.caller("system", service.clone()), service }
+    }
+
     /// The state of each model's limit, by kind and name. A model that is
     /// reached with several keys has a limit for each key.
     pub fn limits(&self) -> BTreeMap<String, ModelLimit> {
@@ -333,7 +341,7 @@ impl Retryable for Error {
     }
 
     fn is_timeout(&self) -> bool {
-        matches!(self, Self::Timeout { .. })
+        matches!(self, Self::Timeout { .. } | Self::FinalTimeout { .. })
     }
 }
 

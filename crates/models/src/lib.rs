@@ -1,8 +1,10 @@
 //! Chat, embedding and rerank models behind three traits: in this process or
 //! at an endpoint. It knows nothing of documents or experiments.
 //!
+//! A fourth trait, [`JsonService`], is for other programs that answer JSON with JSON, such as a RAG system.
+//!
 //! Stages never hold a model, only a handle ([`Chat`], [`Embedder`],
-//! [`Reranker`]) made by a [`Client`], so that every call passes the journal,
+//! [`Reranker`], [`ServiceHandle`]) made by a [`Client`], so that every call passes the journal,
 //! the limits and the accounting.
 //!
 //! `model` defines models: the traits, their inputs, outputs and errors.
@@ -29,23 +31,23 @@ pub mod trace;
 pub use client::{
     Allowance, AllowanceRequest, Allowances, AnswerPiece, AnswerStream, Budget, BudgetAmount, BudgetReport, Caps, Chat,
     Client, Embedder, Exchange, LeaseRequest, Lessor, LessorError, Listener, Meter, ModelLimit, PieceDivider,
-    ReachedCap, Reranker, Spending, SpentTotals,
+    ReachedCap, Reranker, ServiceHandle, Spending, SpentTotals,
 };
 pub use cpu::CpuBudget;
-pub use executor::RetryPolicy;
+pub use executor::{RateHints, RetryPolicy};
 pub use fetch::{
     Catalogue, CatalogueEntry, CatalogueFile, FileSource, HubFile, Library, Licence, ModelDirectory, ModelFiles,
     ModelKind, ModelLanguages, PullEvent, PullListener, PullOptions, Wheel,
 };
 pub use ledger::{Ledger, ModelUsage};
 pub use model::{
-    Absence, Cap, Cause, ChatModel, ChatRequest, ChatResponse, EmbeddingModel, EndpointLimits, Error, ErrorReport,
-    Finish, FunctionError, Identity, InputKind, Limits, LongTexts, Matrix, Message, Model, ModelPlace, OnPiece,
-    OnRestart, RerankModel, Role, Usage,
+    Absence, COMMAND_SCHEME, Cap, Cause, ChatModel, ChatRequest, ChatResponse, EmbeddingModel, EndpointLimits, Error,
+    ErrorReport, Finish, FunctionError, Identity, InputKind, JsonService, Limits, LongTexts, Matrix, Message, Model,
+    ModelPlace, OnPiece, OnRestart, RerankModel, Role, ServiceReply, StatedUsage, Usage, system_section,
 };
 pub use provider::EndpointAccess;
 pub use registry::{ChatConfig, EmbeddingConfig, ModelConfig, RerankConfig};
-pub use remote::{ServedFunction, lacks_tls};
+pub use remote::{JsonEndpoint, JsonEndpointSettings, ServedFunction, lacks_tls};
 pub use tokens::{ModelTokenizer, estimate_tokens};
 
 use model::{CONTEXT_LENGTH, schema, visible};

@@ -10,7 +10,10 @@
 //! Time is linear in the length of the text. Positions are found by folding the
 //! text a second time, so no table of offsets is needed.
 
-use super::{Dataset, Evidence};
+use super::{
+    Dataset, Evidence,
+    fold::{Fold, fold, folded, unfold},
+};
 use rag::Span;
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -62,15 +65,6 @@ pub fn anchor(document_text: &str, quote: &str, hint: Option<Span>) -> Option<Sp
     Haystack::new(document_text).find(quote, hint)
 }
 
-/// Differences between two texts that are ignored.
-#[derive(Debug, Clone, Copy)]
-enum Fold {
-    /// White space and typography.
-    Typography,
-    /// Hyphens too.
-    Hyphens,
-}
-
 /// A text to search in, with its folded forms, which are made on demand.
 struct Haystack<'a> {
     text: &'a str,
@@ -113,24 +107,7 @@ impl<'a> Haystack<'a> {
             fold(self.text, level).take_while(|(_, start, _)| *start < byte).map(|(c, _, _)| c.len_utf8()).sum()
         });
         let found = nearest(haystack, &needle, hint)?;
-        self.unfold(found, found + needle.len(), level)
-    }
-
-    /// The span of the text for these bytes of its folded form.
-    fn unfold(&self, first: usize, end: usize, level: Fold) -> Option<Span> {
-        let mut position = 0;
-        let mut span: Option<Span> = None;
-        for (c, start_in_text, end_in_text) in fold(self.text, level) {
-            if position >= end {
-                break;
-            }
-            position += c.len_utf8();
-            if position > first {
-                let start = span.map_or(start_in_text, |span| span.start);
-                span = Some(Span { start, end: end_in_text });
-            }
-        }
-        span
+        unfold(self.text, found, found + needle.len(), level)
     }
 }
 
@@ -141,39 +118,6 @@ fn nearest(haystack: &str, needle: &str, hint: Option<usize>) -> Option<usize> {
         None => places.next(),
         Some(hint) => places.min_by_key(|place| place.abs_diff(hint)),
     }
-}
-
-fn folded(text: &str, level: Fold) -> String {
-    fold(text, level).map(|(c, _, _)| c).collect()
-}
-
-/// The characters of the folded form, each with its start and end in the text.
-fn fold(text: &str, level: Fold) -> impl Iterator<Item = (char, usize, usize)> + '_ {
-    text.char_indices().flat_map(move |(start, c)| {
-        let end = start + c.len_utf8();
-        let letters: &'static str = match c {
-            'ﬀ' => "ff",
-            'ﬁ' => "fi",
-            'ﬂ' => "fl",
-            'ﬃ' => "ffi",
-            'ﬄ' => "ffl",
-            'ﬅ' | 'ﬆ' => "st",
-            '…' => "...",
-            '‘' | '’' | '‚' | '‛' | '′' | '`' => "'",
-            '“' | '”' | '„' | '‟' | '″' | '«' | '»' => "\"",
-            '-' | '\u{2010}'..='\u{2015}' | '\u{2212}' => match level {
-                Fold::Typography => "-",
-                Fold::Hyphens => "",
-            },
-            _ => "",
-        };
-        let dropped = !letters.is_empty()
-            || c.is_whitespace()
-            || matches!(c, '-' | '\u{2010}'..='\u{2015}' | '\u{2212}')
-            || matches!(c, '\u{AD}' | '\u{200B}'..='\u{200F}' | '\u{2060}' | '\u{FEFF}');
-        let itself = if dropped { None } else { Some(c) };
-        letters.chars().chain(itself).map(move |c| (c, start, end))
-    })
 }
 
 /// Evidence by its place in the dataset: (question, item).

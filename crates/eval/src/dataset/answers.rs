@@ -15,6 +15,8 @@
 //! | tags | `tags` |
 //! | whether the documents answer it | `answerable`, `is_impossible` |
 //!
+//! Rows that Phoenix, LangSmith or Langfuse exported are read too (`traced.rs`).
+//!
 //! A passage is a text, or an object with a `text` (`content`, `page_content`),
 //! a `document` and its place in the document's text (`places.rs`). A text alone has no place in a
 //! document, so metrics that look for evidence do not apply to it.
@@ -33,6 +35,7 @@ use super::format::{self, FileContent};
 use super::import::{read_answerable, read_own_evidence, read_tags};
 use super::places::{self, DocumentTexts, PassagesError};
 use super::rows::RecordSource;
+use super::traced::{self, NumberedRow};
 use super::{Dataset, Question, columns, rows};
 use crate::words;
 use rag::{Answer, Document, Passage};
@@ -76,7 +79,7 @@ pub fn import_answers(name: &str, bytes: &[u8], documents: &[Document]) -> Resul
     if records.is_empty() && faults.is_empty() {
         faults.push(RowError::new(1, "holds no answer: write one JSON object per line, or a CSV file with a header"));
     }
-    let records: Vec<(usize, &Map<String, Value>)> = records.iter().map(|row| (row.line, &row.fields)).collect();
+    let records: Vec<NumberedRow<'_>> = records.iter().map(|row| (row.line, &row.fields)).collect();
     let read = read_all(&records, format::has_header(name, bytes), RecordSource::File, documents, faults);
     read.map_err(|faults| faults.into_iter().map(|fault| fault.in_file(name)).collect())
 }
@@ -95,17 +98,21 @@ pub fn read_answers(records: &[Map<String, Value>], documents: &[Document]) -> R
     }
     // Errors of columns that all rows have are reported once.
     let is_table = rows::is_table(records.iter());
-    let records: Vec<(usize, &Map<String, Value>)> = records.iter().enumerate().collect();
+    let records: Vec<NumberedRow<'_>> = records.iter().enumerate().collect();
     read_all(&records, is_table, RecordSource::Memory, documents, faults)
 }
 
 fn read_all(
-    records: &[(usize, &Map<String, Value>)],
+    records: &[NumberedRow<'_>],
     has_header: bool,
     record_source: RecordSource,
     documents: &[Document],
     mut faults: Vec<RowError>,
 ) -> Result<Vec<AnsweredRow>, Vec<RowError>> {
+    let traced = traced::read_traced(records);
+    let traced: Option<Vec<NumberedRow<'_>>> =
+        traced.as_ref().map(|rows| rows.iter().map(|(number, fields)| (*number, fields)).collect());
+    let records = traced.as_deref().unwrap_or(records);
     if let Some((_, fields)) = records.first().filter(|_| has_header) {
         columns::check(fields, &GROUPS, &[OTHER], record_source.first(), &mut faults);
     }

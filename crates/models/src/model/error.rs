@@ -1,10 +1,13 @@
 //! The errors of models, divided by what the caller can do about them.
 
 mod report;
+pub(crate) mod section;
 
 pub use report::ErrorReport;
+pub use section::system_section;
 
 use crate::Cap;
+use section::{address_setting, malformed_advice, redirect_advice, request_settings};
 use std::{error::Error as StdError, fmt::Display, path::Path, sync::Arc, time::Duration};
 
 /// The cause of an error: the error of a library or of the system, or a
@@ -36,7 +39,7 @@ pub enum Error {
     #[error("the environment variable `{variable}` is not set: it must hold the API key of {model}")]
     MissingKey { variable: String, model: String },
     /// No connection, or it broke.
-    #[error("{endpoint} cannot be reached: {cause}; {}", way_to(.cause.as_ref()))]
+    #[error("{endpoint} cannot be reached: {cause}; {}", way_to(endpoint, .cause.as_ref()))]
     Connection {
         endpoint: String,
         #[source]
@@ -45,6 +48,12 @@ pub enum Error {
     /// No answer in time.
     #[error("{model} did not answer within {after:?}; if it is only slow, raise its `timeout_seconds`")]
     Timeout { model: String, after: Duration },
+    /// No answer in time, and the settings do not allow a second call.
+    #[error(
+        "{model} did not answer within {after:?}, and was not called again (`retry_timeouts = false`); if it is only \
+         slow, raise its `timeout_seconds`"
+    )]
+    FinalTimeout { model: String, after: Duration },
     /// The endpoint sent a larger answer than allowed; `limit` is in bytes.
     #[error(
         "{model} sent an answer of more than {limit} bytes, of which nothing was kept; if answers may be so large, \
@@ -54,8 +63,8 @@ pub enum Error {
     /// The endpoint redirects to another address. The redirect is not followed,
     /// because prompts are sent only to addresses that the user named.
     #[error(
-        "{endpoint} redirects to {location} ({status}), which is not followed; if that address is right, set \
-         `base_url` to it"
+        "{endpoint} redirects to {location} ({status}), which is not followed; if that address is right, {}",
+        redirect_advice(endpoint)
     )]
     Redirected { endpoint: String, status: u16, location: String },
     /// Every call was refused for so long that waiting was given up; `message` is that of the last refusal.
@@ -90,7 +99,7 @@ pub enum Error {
     #[error("{endpoint} answered {status}: {message}; that often passes: run again")]
     Server { endpoint: String, status: u16, message: String, retry_after: Option<Duration> },
     /// The request was refused, and the same request would be refused again.
-    #[error("{endpoint} refused the request ({status}): {message}; check `model`, `base_url`, `omit` and `extra`")]
+    #[error("{endpoint} refused the request ({status}): {message}; check {}", request_settings(endpoint))]
     Refused { endpoint: String, status: u16, message: String },
     /// Prompt and answer, of `tokens` together, do not fit into the context.
     #[error(
@@ -123,10 +132,12 @@ pub enum Error {
     #[error("{model} wrote no text: {reason}")]
     NoText { model: String, reason: String },
     /// The answer does not follow the protocol.
-    #[error(
-        "{model} sent an answer that cannot be read: {reason}; run again, and if it happens again, check the server"
-    )]
+    #[error("{model} sent an answer that cannot be read: {reason}{}", malformed_advice(model))]
     Malformed { model: String, reason: String },
+    /// The answer is of another kind than the protocol's, such as a page of HTML. The same call would be answered so
+    /// again.
+    #[error("{model} sent an answer that cannot be read: {reason}")]
+    NotJson { model: String, reason: String },
     /// The reply could be read, but does not match the request's JSON Schema,
     /// even after the model was asked once more; `reply` is the beginning of the last one. The reply is in the
     /// journal, so the same call would give the same reply again.
@@ -281,8 +292,11 @@ fn longer_texts(longer: usize, of: usize) -> String {
 }
 
 /// What helps to reach an endpoint.
-fn way_to(cause: &(dyn StdError + 'static)) -> &'static str {
-    store::certificate_advice(&store::error_chain(cause)).unwrap_or("check `base_url`, and that the server runs")
+fn way_to(endpoint: &str, cause: &(dyn StdError + 'static)) -> String {
+    match store::certificate_advice(&store::error_chain(cause)) {
+        Some(advice) => advice.to_owned(),
+        None => format!("check `{}`, and that the server runs", address_setting(endpoint)),
+    }
 }
 
 /// The innermost cause. Of a network error, the outer causes only repeat the

@@ -32,6 +32,8 @@ pub struct Identity {
 /// The scheme of an address that names a function of the program, such as a Python function, which this machine
 /// serves as a chat model: see `remote/functions.rs`.
 pub(crate) const FUNCTION_SCHEME: &str = "function:";
+/// The scheme of an address that names a program of this machine, such as a RAG system that is started as a command.
+pub const COMMAND_SCHEME: &str = "command:";
 /// The parameter of a chat model's identity that holds the most tokens of
 /// prompt and answer together.
 pub(crate) const CONTEXT_LENGTH: &str = "context_length";
@@ -77,13 +79,13 @@ impl Identity {
     /// Where the model computes. Identities are kept in files and compared
     /// across versions, so this is not a field of its own: a model at an
     /// endpoint is identified by its address, a function that stands for a
-    /// model by its digest as an address, a model of this process by the
-    /// contents of its files. This place decides how
+    /// model by its digest as an address, a command by its digest or its words as an address, a model of this
+    /// process by the contents of its files. This place decides how
     /// calls are treated. [`ModelConfig::place`](crate::ModelConfig::place) says
     /// the same before there is an identity, from the provider: providers in `remote`
     /// always put an address here, those in `local` never do.
     pub fn place(&self) -> ModelPlace {
-        let schemes = ["http://", "https://", FUNCTION_SCHEME];
+        let schemes = ["http://", "https://", FUNCTION_SCHEME, COMMAND_SCHEME];
         match schemes.iter().any(|scheme| self.revision.starts_with(scheme)) {
             true => ModelPlace::Remote,
             false => ModelPlace::Here,
@@ -93,5 +95,24 @@ impl Identity {
     /// Whether calls leave this process.
     pub fn is_remote(&self) -> bool {
         self.place() == ModelPlace::Remote
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_functions_and_commands_are_remote_and_digests_of_files_are_not() {
+        let place = |revision: &str| {
+            let [provider, model, revision] = ["p", "m", revision].map(str::to_owned);
+            Identity { provider, model, revision, parameters: serde_json::Value::Null }.place()
+        };
+        for revision in ["http://127.0.0.1:1/ask", "https://rag.example/ask", "function:1f", "command:./rag"] {
+            assert_eq!(place(revision), ModelPlace::Remote, "{revision}");
+        }
+        for revision in ["", "1f", "httpx://h", "commands"] {
+            assert_eq!(place(revision), ModelPlace::Here, "{revision}");
+        }
     }
 }

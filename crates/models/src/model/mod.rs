@@ -1,4 +1,4 @@
-//! Models: a trait for each kind, their inputs and outputs, the identities that
+//! Models: a trait for each kind, and one for services that are asked in JSON; their inputs and outputs, the identities that
 //! decide their answers, their limits, and their errors.
 
 mod cap;
@@ -11,19 +11,21 @@ mod long_texts;
 mod matrix;
 mod rerank;
 pub(crate) mod schema;
+mod service;
 pub(crate) mod visible;
 
 pub use cap::Cap;
 pub use chat::{ChatModel, ChatRequest, ChatResponse, Finish, Message, OnPiece, OnRestart, Role};
 pub use embedding::{EmbeddingModel, InputKind};
-pub use error::{Absence, Cause, Error, ErrorReport, FunctionError};
-pub use identity::{Identity, ModelPlace};
+pub use error::{Absence, Cause, Error, ErrorReport, FunctionError, system_section};
+pub use identity::{COMMAND_SCHEME, Identity, ModelPlace};
 pub use limits::{EndpointLimits, Limits};
 pub use long_texts::LongTexts;
 pub use matrix::Matrix;
 pub use rerank::RerankModel;
+pub use service::{JsonService, ServiceReply, StatedUsage};
 
-pub(crate) use error::innermost;
+pub(crate) use error::{innermost, section};
 pub(crate) use identity::{CONTEXT_LENGTH, FUNCTION_SCHEME};
 pub(crate) use long_texts::refuse_long_texts;
 pub(crate) use matrix::normalize_row;

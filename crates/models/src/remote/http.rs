@@ -1,4 +1,4 @@
-//! One endpoint of a provider: sends requests, and returns answers and errors
+//! One endpoint of a provider, or of another service: sends requests, and returns answers and errors
 //! without secrets.
 
 mod redact;
@@ -49,8 +49,10 @@ pub(super) struct Endpoint {
     /// Sends the key and the other headers. It has no time limit for a whole answer: each request has its own.
     pub(super) client: reqwest::Client,
     base: String,
+    /// The name of the endpoint in errors: its address, and for a system the setting that holds it.
+    label: String,
     query: String,
-    /// The name by which the endpoint knows the model.
+    /// The name by which the endpoint knows the model; the section of a system.
     pub(super) model: String,
     /// How long one answer may take.
     pub(super) timeout: Duration,
@@ -71,6 +73,14 @@ impl fmt::Debug for Endpoint {
     }
 }
 
+/// An answer of an endpoint, which has not been read yet.
+pub(super) struct RawAnswer {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    /// With secrets.
+    pub(super) body: String,
+}
+
 /// A name of a model as one part of the path of an address, whatever characters it has.
 pub(super) fn path_segment(model: &str) -> String {
     const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
@@ -88,21 +98,32 @@ impl Endpoint {
         format!("{}/{path}{mark}{}", self.base, self.query)
     }
 
+    /// The address in its normal form, without parameters.
+    pub(super) fn base(&self) -> &str {
+        &self.base
+    }
+
     fn request(&self, path: &str, body: &Value) -> reqwest::RequestBuilder {
-        let request = self.client.post(self.url(path)).json(body);
-        trace::headers().into_iter().fold(request, |request, (name, value)| request.header(name, value))
+        traced(self.client.post(self.url(path)).json(body))
     }
 
     /// Sends a request and reads the answer as JSON.
     pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Value, Error> {
+        let answer = self.send(self.client.post(self.url(path)).json(body)).await?;
+        self.read(answer.body)
+    }
+
+    /// Sends a request and waits for the whole answer.
+    pub(super) async fn send(&self, request: reqwest::RequestBuilder) -> Result<RawAnswer, Error> {
         let started = Instant::now();
-        let sent = self.request(path, body).timeout(self.timeout).send().await;
-        let response = sent.map_err(|error| self.broken(error, started))?;
+        let sent = traced(request).timeout(self.timeout).send().await;
+        let mut response = sent.map_err(|error| self.broken(error, started))?;
         if !response.status().is_success() {
             return Err(self.read_refusal(response, started).await);
         }
         self.record_hints(response.headers(), started);
-        self.read(self.body(response, started).await?)
+        let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
+        Ok(RawAnswer { status, headers, body: self.body(response, started).await? })
     }
 
     /// The whole body of an answer, unless it is larger than it may be.
@@ -127,18 +148,22 @@ impl Endpoint {
 
     /// An answer, or an event of one, as JSON without secrets.
     fn read(&self, text: String) -> Result<Value, Error> {
+        let answer = self.parse(text)?;
+        match self.error_in(&answer) {
+            Some(error) => Err(error),
+            None => Ok(answer),
+        }
+    }
+
+    /// Text as JSON without secrets.
+    pub(super) fn parse(&self, text: String) -> Result<Value, Error> {
         let text = self.without_secrets(text);
         let values = text.bytes().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count();
         if values > self.max_response / BYTES_PER_VALUE {
             return Err(self.malformed("its JSON has too many values for `max_response_bytes`"));
         }
         // serde_json refuses more than 128 levels of nesting.
-        let answer: Value =
-            serde_json::from_str(&text).map_err(|error| self.malformed(format!("not JSON: {error}")))?;
-        match self.error_in(&answer) {
-            Some(error) => Err(error),
-            None => Ok(answer),
-        }
+        serde_json::from_str(&text).map_err(|error| self.malformed(format!("not JSON: {error}")))
     }
 
     /// The error in an answer with status 200, as some gateways report it.
@@ -171,6 +196,11 @@ impl Endpoint {
         text
     }
 
+    /// Whether an answer could hold a secret.
+    pub(super) fn has_long_secrets(&self) -> bool {
+        self.long_secrets().next().is_some()
+    }
+
     fn long_secrets(&self) -> impl Iterator<Item = &str> {
         self.secrets.iter().map(String::as_str).filter(|secret| secret.len() >= MIN_SECRET)
     }
@@ -196,7 +226,7 @@ impl Endpoint {
             let after = Duration::from_millis(started.elapsed().as_millis() as u64);
             return Error::Timeout { model: self.model.clone(), after };
         }
-        Error::connection(&self.base, BrokenConnection { shown: self.shown(&innermost(&error).to_string()), error })
+        Error::connection(&self.label, BrokenConnection { shown: self.shown(&innermost(&error).to_string()), error })
     }
 
     async fn read_refusal(&self, mut response: reqwest::Response, sent: Instant) -> Error {
@@ -221,7 +251,7 @@ impl Endpoint {
             let location = headers
                 .get(LOCATION)
                 .map_or_else(String::new, |to| self.shown(&String::from_utf8_lossy(to.as_bytes())));
-            return Error::Redirected { endpoint: self.base.clone(), status: status.as_u16(), location };
+            return Error::Redirected { endpoint: self.label.clone(), status: status.as_u16(), location };
         }
         let said = RefusalBody::read(text).with_kind_of(headers);
         let retry_after = retry_after(headers).or_else(|| said.retry_after());
@@ -235,7 +265,7 @@ impl Endpoint {
     }
 
     fn classify(&self, status: u16, retry_after: Option<Duration>, said: RefusalBody) -> Error {
-        let endpoint = self.base.clone();
+        let endpoint = self.label.clone();
         let message = match self.shown(&said.message) {
             message if message.is_empty() => "no reason given".to_owned(),
             message => message,
@@ -275,6 +305,11 @@ impl Endpoint {
         }
         on_one_line(&text, MAX_MESSAGE)
     }
+}
+
+/// The request with the headers that name the span that it belongs to.
+fn traced(request: reqwest::RequestBuilder) -> reqwest::RequestBuilder {
+    trace::headers().into_iter().fold(request, |request, (name, value)| request.header(name, value))
 }
 
 /// Why there is no connection: the system's message, which is the innermost

@@ -56,7 +56,10 @@ impl Bench {
     }
 
     pub(crate) async fn answer_once(&self, status: u16, body: Value) {
-        let response = ResponseTemplate::new(status).set_body_json(body);
+        self.answer_once_with(ResponseTemplate::new(status).set_body_json(body)).await;
+    }
+
+    pub(crate) async fn answer_once_with(&self, response: ResponseTemplate) {
         Mock::given(method("POST")).respond_with(response).up_to_n_times(1).mount(&self.server).await;
     }
 
@@ -67,8 +70,7 @@ impl Bench {
     pub(crate) async fn last_request(&self) -> (Value, HeaderMap) {
         let requests = self.server.received_requests().await.unwrap_or_default();
         let last = requests.last().expect("a request");
-        let headers = last.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-        (serde_json::from_slice(&last.body).expect("a JSON body"), headers)
+        (serde_json::from_slice(&last.body).expect("a JSON body"), self.last_headers().await)
     }
 
     /// The path and the query of the last request.
@@ -76,6 +78,19 @@ impl Bench {
         let requests = self.server.received_requests().await.unwrap_or_default();
         let url = &requests.last().expect("a request").url;
         (url.path().to_owned(), url.query().map(str::to_owned))
+    }
+
+    /// The headers of the last request.
+    pub(crate) async fn last_headers(&self) -> HeaderMap {
+        let requests = self.server.received_requests().await.unwrap_or_default();
+        let last = requests.last().expect("a request");
+        last.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
+    /// The method of the last request.
+    pub(crate) async fn last_method(&self) -> String {
+        let requests = self.server.received_requests().await.unwrap_or_default();
+        requests.last().expect("a request").method.to_string()
     }
 
     pub(crate) async fn n_requests(&self) -> usize {

@@ -3,7 +3,7 @@
 //! `endpoint` is what all models here share; `http` sends requests and classifies the answers, `rate_headers` reads the
 //! limits that answers announce, `refusal` interprets refusals. `functions`
 //! knows where functions of this program are served as models. `protocol` speaks the protocols of chat providers, and
-//! `remote_chat` is the model with settings that all of them share.
+//! `remote_chat` is the model with settings that all of them share. `service` calls programs that are no models.
 
 use crate::provider::{every_provider, modules};
 
@@ -14,10 +14,12 @@ mod protocol;
 mod rate_headers;
 mod refusal;
 mod remote_chat;
+mod service;
 
 pub use functions::ServedFunction;
 pub(crate) use functions::is_function;
 pub use http::lacks_tls;
+pub use service::{JsonEndpoint, JsonEndpointSettings};
 
 every_provider!(modules remote);
 

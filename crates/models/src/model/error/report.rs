@@ -55,6 +55,7 @@ macro_rules! reports {
 reports! {
     MissingKey { variable: String, model: String }
     Timeout { model: String, after: Duration }
+    FinalTimeout { model: String, after: Duration }
     TooLarge { model: String, limit: usize }
     Stalled { model: String, after: Duration, message: String }
     Authentication { endpoint: String, message: String }
@@ -70,6 +71,7 @@ reports! {
     ContentFiltered { model: String, reason: String }
     NoText { model: String, reason: String }
     Malformed { model: String, reason: String }
+    NotJson { model: String, reason: String }
     SchemaMismatch { model: String, reason: String, reply: String }
 }
 

@@ -2,7 +2,12 @@
 //! an endpoint is made of it: addresses checked, secrets read.
 
 use super::Endpoint;
-use crate::{EndpointAccess, EndpointLimits, Error, model::innermost, provider::ModelContext, remote::functions};
+use crate::{
+    EndpointAccess, EndpointLimits, Error,
+    model::{innermost, section::system_endpoint},
+    provider::ModelContext,
+    remote::functions,
+};
 use reqwest::{
     Url,
     header::{HeaderMap, HeaderName, HeaderValue},
@@ -78,6 +83,9 @@ pub(crate) struct Conventions {
     /// The endpoint if `base_url` is empty, at an address that an environment variable may replace. `None` for a
     /// provider whose settings have a fixed default `base_url`, or none, so that it must be set.
     pub(crate) default_endpoint: Option<DefaultEndpoint>,
+    /// The setting that holds the whole address of a system's calls, which is used as it is. `None` for models: their
+    /// `base_url` lacks the path of a call.
+    pub(crate) system_address: Option<&'static str>,
 }
 
 /// The default endpoint, with the variables that the provider's own libraries
@@ -116,6 +124,7 @@ impl Conventions {
         headers: &[],
         probe: Probe::Models,
         default_endpoint: None,
+        system_address: None,
     };
 }
 
@@ -172,19 +181,29 @@ impl EndpointSettings<'_> {
             return Ok(self.base_url.to_owned());
         }
         let address = self.address(cx);
+        let setting = self.conventions.system_address.unwrap_or("base_url");
         if address.is_empty() {
             let example = self.conventions.example;
-            return Err(self.refused(format_args!("`base_url` is missing, such as {example}")));
+            return Err(self.refused(format_args!("`{setting}` is missing, such as {example}")));
         }
-        let problem = |reason: &str| self.refused(format_args!("`base_url` {reason}"));
-        let url = Url::parse(&address).map_err(|error| problem(&format!("is no address: {error}")))?;
+        let problem = |reason: &str| self.refused(format_args!("`{setting}` {reason}"));
+        let mut url = Url::parse(&address).map_err(|error| problem(&format!("is no address: {error}")))?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err(problem("must begin with http:// or https://"));
+        }
+        let is_system = self.conventions.system_address.is_some();
+        if is_system && url.query().is_some() {
+            return Err(problem("must hold no parameters: write what follows the `?` under `query`"));
         }
         if !url.username().is_empty() || url.password().is_some() || url.query().is_some() {
             return Err(problem(
                 "must hold no user, password or query: name the variable that holds the key in `api_key_env`",
             ));
+        }
+        if is_system {
+            url.set_fragment(None);
+            // Servers may tell `/ask` from `/ask/`.
+            return Ok(url.into());
         }
         Ok(url.as_str().trim_end_matches('/').to_owned())
     }
@@ -253,6 +272,10 @@ impl EndpointSettings<'_> {
             client.build().map_err(|error| self.refused(format_args!("no HTTP client: {}", innermost(&error))))?;
         Ok(Endpoint {
             client,
+            label: match self.conventions.system_address {
+                Some(setting) => system_endpoint(&base, setting, self.model),
+                None => base.clone(),
+            },
             base,
             query: self.query()?,
             model: self.model.to_owned(),

@@ -115,7 +115,7 @@ impl Endpoint {
 
     /// The error if an answer stopped too early: the next attempt may succeed.
     pub(crate) fn broken_off(&self) -> Error {
-        Error::connection(&self.base, "the answer broke off in the middle")
+        Error::connection(&self.label, "the answer broke off in the middle")
     }
 
     /// Takes secrets out of an answer's text.
