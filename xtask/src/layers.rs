@@ -40,9 +40,9 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
         "rag",
         &[
             "types analysis fence index load trace",
-            "component filter python table corpus",
+            "component filter lines python table corpus",
             "stage chunk embed prompt query rerank enrich generate retrieve *",
-            "axes pipeline searcher refine",
+            "axes pipeline searcher refine system",
         ],
     ),
     ("eval", &["explain prompt score words", "statistics", "dataset", "attack verdict metric", "generate qualify"]),
@@ -50,7 +50,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
         "lab",
         &[
             // Words, files and tables.
-            "action error clock number blocking files artifact layout pdf_library cluster search operator warning",
+            "action error clock number blocking files answers_file artifact layout pdf_library cluster search operator warning",
             // Describe: what an experiment is, and what must be done for it. Pure.
             "spec plan",
             // What a run finds, and what its leaderboard says. Pure.

@@ -1,6 +1,7 @@
 //! The stages of a RAG pipeline, `load → chunk → enrich → embed → index →
 //! query → retrieve → rerank → refine → prompt → generate`, and the data that flows
-//! between them. This crate knows nothing of metrics or experiments.
+//! between them; and systems, which are pipelines that are not ours, asked as they are. This crate knows nothing of
+//! metrics or experiments.
 //!
 //! A stage is a folder and one line in the table below, which lists what can be
 //! chosen; `load` and `index` have only a folder, because files decide how they are
@@ -16,6 +17,7 @@ pub mod filter;
 pub mod index;
 #[cfg(test)]
 mod languages_tests;
+mod lines;
 pub mod load;
 #[cfg(test)]
 mod pins_tests;
@@ -23,6 +25,7 @@ pub mod pipeline;
 pub mod python;
 mod searcher;
 mod stage;
+pub mod system;
 mod table;
 mod trace;
 mod types;

@@ -14,7 +14,7 @@ use crate::{
     corpus::{Corpus, Query},
     generate::Generator,
     index::{DenseIndex, IndexKind, Indexes, OpenIndex},
-    query::SearchQuery,
+    query::{SearchQuery, vectors},
     trace,
 };
 use async_trait::async_trait;
@@ -237,6 +237,32 @@ impl Pipeline {
     ) -> Result<PassagesWithRemarks, Error> {
         let (search, corpus) = self.local_search()?;
         search.find(corpus, searches, vectors).await
+    }
+
+    /// The passages of many questions, each with its searches. `vectors` has a row for each search of all questions, in
+    /// order, if the retriever compares vectors ([`Pipeline::query_vectors`]).
+    ///
+    /// # Errors
+    /// As [`Pipeline::find`].
+    pub async fn find_each(
+        &self,
+        questions: Vec<Vec<SearchQuery>>,
+        vectors: Option<Matrix>,
+    ) -> Result<Vec<PassagesWithRemarks>, Error> {
+        let (search, corpus) = self.local_search()?;
+        search.stages.search(corpus.corpus(), questions, vectors).await
+    }
+
+    /// The vectors of searches, a row for each; none if the retriever compares no vectors.
+    ///
+    /// # Errors
+    /// If the model fails.
+    pub async fn query_vectors(&self, queries: &[SearchQuery]) -> Result<Option<Matrix>, Error> {
+        let (search, _) = self.local_search()?;
+        match search.embedder.as_ref().filter(|_| search.retriever_compares) {
+            Some(embedder) => Ok(Some(vectors(embedder, queries).await?)),
+            None => Ok(None),
+        }
     }
 
     /// Searches once to warm up caches, with an arbitrary vector.

@@ -20,24 +20,27 @@ mod component;
 mod definition;
 mod failure;
 mod process;
+mod system;
 
+pub use crate::lines::interrupt;
 pub use failure::{Failure, FailureKind};
-pub use process::interrupt;
 
 pub(crate) use component::{StageFunction, runs_function};
+pub(crate) use system::{SystemFunction, SystemScript, SystemSignature};
 
-use crate::FileError;
+use crate::{FileError, lines::CallOutcome};
 use definition::{FunctionDefinition, find_definition};
-use process::{CallOutcome, Interpreter};
+use process::Interpreter;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
+    sync::{Arc, LazyLock, Mutex, MutexGuard, Once, OnceLock, PoisonError, Weak},
     time::{Duration, Instant},
 };
 use store::registry::ReadSettingsFile;
+use system::SystemSetup;
 
 /// How long a call of a function may take, in seconds, unless the settings say
 /// something else. The first call includes what the function loads.
@@ -96,7 +99,7 @@ pub fn set_sink(sink: Sink) {
     *lock(&SINK) = Some(sink);
 }
 
-fn sink() -> Option<Sink> {
+pub(crate) fn sink() -> Option<Sink> {
     lock(&SINK).clone()
 }
 
@@ -271,6 +274,15 @@ struct ProcessSetup {
     place: Option<FunctionPlace>,
     /// How many calls of an `async def` run at once; none for other functions, which are called one at a time.
     at_once: Option<usize>,
+    /// Of a whole system: how it is found and called. `at_once` is then what the settings say.
+    system: Option<SystemSetup>,
+}
+
+impl ProcessSetup {
+    /// Whether calls run one at a time, on the thread that loaded the function.
+    fn is_serial(&self) -> bool {
+        self.at_once.is_none() && self.system.is_none()
+    }
 }
 
 /// Where the source of a function was defined, for messages. It is no part of
@@ -293,6 +305,8 @@ pub fn set_place(source: &str, place: FunctionPlace) {
 struct FunctionProcess {
     /// Free slots for calls. Waiting for one blocks no thread.
     slots: tokio::sync::Semaphore,
+    /// For a system that turned out to be called side by side, which needs more slots.
+    widening: Once,
     /// Held during a call of a function that is called one at a time.
     alone: Mutex<()>,
     state: Mutex<InterpreterState>,
@@ -302,7 +316,8 @@ struct FunctionProcess {
 impl FunctionProcess {
     fn new(at_once: Option<usize>) -> Self {
         let slots = tokio::sync::Semaphore::new(at_once.unwrap_or(1));
-        Self { slots, alone: Mutex::default(), state: Mutex::default(), timeouts: Mutex::default() }
+        let widening = Once::new();
+        Self { slots, widening, alone: Mutex::default(), state: Mutex::default(), timeouts: Mutex::default() }
     }
 }
 
@@ -331,11 +346,20 @@ struct Problem {
     kind: FailureKind,
     message: String,
     traceback: Option<String>,
+    /// The HTTP status that the exception of a system stands for.
+    status: Option<u16>,
+    /// How long the exception asks to wait.
+    retry_after: Option<Duration>,
+    /// Whether the process ended during a call that may work in the next process.
+    is_interrupted: bool,
+    /// Whether this very call took too long.
+    is_timeout: bool,
 }
 
 impl Problem {
     fn new(kind: FailureKind, message: String) -> Self {
-        Self { kind, message, traceback: None }
+        let (traceback, status, retry_after) = (None, None, None);
+        Self { kind, message, traceback, status, retry_after, is_interrupted: false, is_timeout: false }
     }
 }
 
@@ -394,6 +418,7 @@ impl Function {
             function: script.function.to_owned(),
             place: lock(&PLACES).get(script.source).filter(|_| script.file.is_empty()).cloned(),
             at_once: is_async.then_some(concurrency),
+            system: None,
         };
         let limit = Duration::from_secs_f64(script.timeout_seconds);
         Ok(Self { stage, process: process_of(&setup), setup, parameters, optional, limit })
@@ -415,7 +440,7 @@ impl Function {
     }
 
     fn failure(&self, problem: Problem) -> Box<Failure> {
-        let Problem { kind, message, traceback } = problem;
+        let Problem { kind, message, traceback, .. } = problem;
         let ProcessSetup { file, function, place, .. } = &self.setup;
         let file = place.as_ref().map_or(file, |place| &place.file);
         let (stage, function, file) = (self.stage.to_owned(), function.clone(), file.clone());
@@ -427,11 +452,20 @@ impl Function {
     /// # Errors
     /// The errors of [`Function::call`].
     pub async fn call_async(self: &Arc<Self>, arguments: Value) -> Result<Value, Box<Failure>> {
+        self.call_timed(arguments).await.map(|(value, _)| value)
+    }
+
+    /// [`Function::call_async`] with the time that the function took, without what it waited for earlier calls and
+    /// for its interpreter.
+    ///
+    /// # Errors
+    /// As [`Function::call`].
+    pub async fn call_timed(self: &Arc<Self>, arguments: Value) -> Result<(Value, Duration), Box<Failure>> {
         let (function, caller) = (self.clone(), caller());
         // An error means that the semaphore is closed, which never happens.
         let _slot = self.process.slots.acquire().await;
         let called =
-            tokio::task::spawn_blocking(move || on_behalf_of_blocking(&caller, || function.call(&arguments))).await;
+            tokio::task::spawn_blocking(move || on_behalf_of_blocking(&caller, || function.timed(&arguments))).await;
         called.map_err(|error| self.failure(Problem::new(FailureKind::Ended, error.to_string())))?
     }
 
@@ -441,20 +475,27 @@ impl Function {
     /// What it raised, that it took too long, or that the interpreter cannot be
     /// started or has ended.
     pub fn call(&self, arguments: &Value) -> Result<Value, Box<Failure>> {
+        self.timed(arguments).map(|(value, _)| value)
+    }
+
+    fn timed(&self, arguments: &Value) -> Result<(Value, Duration), Box<Failure>> {
         self.call_as(arguments, caller()).map_err(|problem| self.failure(problem))
     }
 
-    fn call_as(&self, arguments: &Value, caller: Option<Arc<str>>) -> Result<Value, Problem> {
-        let _alone = self.setup.at_once.is_none().then(|| lock(&self.process.alone));
+    /// Returns the value, and how long the call took.
+    fn call_as(&self, arguments: &Value, caller: Option<Arc<str>>) -> Result<(Value, Duration), Problem> {
+        let _alone = self.setup.is_serial().then(|| lock(&self.process.alone));
         self.check_pause()?;
         let running = self.live_interpreter(caller.clone())?;
+        let begun = Instant::now();
         let mut reply = match running.call(arguments, caller.clone(), self.limit) {
             CallOutcome::Reply(reply) => reply,
             CallOutcome::Ended(reason) => {
                 self.forget(&running);
-                return Err(Problem::new(FailureKind::Ended, reason.to_string()));
+                let message = format!("its interpreter {reason}");
+                return Err(Problem { is_interrupted: true, ..Problem::new(FailureKind::Ended, message) });
             }
-            CallOutcome::TimedOut => {
+            CallOutcome::TimedOut(_) => {
                 if !running.is_usable() {
                     self.forget(&running);
                 }
@@ -464,7 +505,7 @@ impl Function {
         *lock(&self.process.timeouts) = RecentTimeouts::default();
         match exception(&mut reply) {
             Some(problem) => Err(problem),
-            None => Ok(reply.remove("value").unwrap_or_default()),
+            None => Ok((reply.remove("value").unwrap_or_default(), begun.elapsed())),
         }
     }
 
@@ -477,10 +518,13 @@ impl Function {
             _ => {}
         }
         *state = InterpreterState::None;
-        let started = self.start(caller).inspect_err(|problem| {
-            if problem.kind == FailureKind::Raised {
+        let started = self.start(caller).map_err(|mut problem| {
+            if matches!(problem.kind, FailureKind::Raised | FailureKind::BadReturnValue) {
+                // It is not tried again, whatever the exception says.
+                problem.status = None;
                 *state = InterpreterState::Broken(problem.clone());
             }
+            problem
         })?;
         let running = Arc::new(started);
         *state = InterpreterState::Interpreter(running.clone());
@@ -496,22 +540,39 @@ impl Function {
     }
 
     fn start(&self, caller: Option<Arc<str>>) -> Result<Interpreter, Problem> {
-        let ProcessSetup { interpreter, file, source, function, place, at_once } = &self.setup;
+        let ProcessSetup { interpreter, file, source, function, place, at_once, system } = &self.setup;
         let setup = json!({
             "source": source, "file": file, "function": function, "place": place, "parent": std::process::id(),
-            "at_once": at_once.is_some(),
+            "at_once": at_once.is_some(), "system": system,
         });
-        let running = Interpreter::start(interpreter, setup, function, at_once.is_some()).map_err(|error| {
+        let running = Interpreter::start(interpreter, function, system.is_some()).map_err(|error| {
             let message = format!("its interpreter `{interpreter}` does not start: {error}; set `interpreter`");
             Problem::new(FailureKind::Ended, message)
         })?;
-        match running.ready(caller.clone(), self.limit) {
-            CallOutcome::Reply(mut reply) => exception(&mut reply).map_or(Ok(running), Err),
+        match running.load(&setup, caller.clone(), self.limit) {
+            CallOutcome::Reply(mut reply) => match exception(&mut reply) {
+                Some(problem) => Err(problem),
+                None => {
+                    self.apply_greeting(&running, &reply);
+                    Ok(running)
+                }
+            },
             CallOutcome::Ended(reason) => Err(Problem::new(
                 FailureKind::Ended,
-                format!("{reason} before the function was loaded ({interpreter})"),
+                format!("its interpreter {reason} before the function was loaded ({interpreter})"),
             )),
-            CallOutcome::TimedOut => Err(self.record_timeout(caller.as_deref(), "was not loaded")),
+            CallOutcome::TimedOut(_) => Err(self.record_timeout(caller.as_deref(), "was not loaded")),
+        }
+    }
+
+    /// What the interpreter says of a function that it has loaded.
+    fn apply_greeting(&self, running: &Interpreter, reply: &Map<String, Value>) {
+        let says = |name| reply.get(name).and_then(Value::as_bool).unwrap_or_default();
+        if !self.setup.is_serial() && (self.setup.system.is_none() || says("at_once")) {
+            running.run_side_by_side();
+        }
+        if self.setup.at_once.is_none() && says("is_async") {
+            self.process.widening.call_once(|| self.process.slots.add_permits(CONCURRENCY - 1));
         }
     }
 
@@ -541,7 +602,7 @@ impl Function {
         let caller = caller.map(|caller| format!(" for {caller}")).unwrap_or_default();
         let limit = seconds(self.limit);
         let message = format!("{what} within {limit}{caller} and was stopped: `timeout_seconds` sets the limit");
-        Problem::new(FailureKind::TimedOut, message)
+        Problem { is_timeout: true, ..Problem::new(FailureKind::TimedOut, message) }
     }
 }
 
@@ -557,7 +618,12 @@ fn exception(reply: &mut Map<String, Value>) -> Option<Problem> {
         None => error,
     };
     let traceback = reply.get("traceback").and_then(Value::as_str).map(str::to_owned);
-    Some(Problem { kind: FailureKind::Raised, message, traceback })
+    let is_unusable = reply.get("is_unusable").is_some();
+    let kind = if is_unusable { FailureKind::BadReturnValue } else { FailureKind::Raised };
+    let status = reply.get("status").and_then(Value::as_u64).and_then(|status| u16::try_from(status).ok());
+    let wait = reply.get("retry_after").and_then(Value::as_f64);
+    let retry_after = wait.and_then(|wait| Duration::try_from_secs_f64(wait).ok());
+    Some(Problem { traceback, status, retry_after, ..Problem::new(kind, message) })
 }
 
 /// The process of all functions with this setup.

@@ -137,6 +137,14 @@ impl ChunkTable {
         self.searchable.iter().map(|&row| self.chunk(row))
     }
 
+    /// Checks that some chunk has each field that a filter names.
+    ///
+    /// # Errors
+    /// If no chunk has one of them: the fields that there are.
+    pub fn check_filter(&self, filter: &Filter) -> Result<(), Error> {
+        self.entries_passing(filter).map(drop)
+    }
+
     /// The entries that pass a filter. Fails if no chunk has a field that it names.
     pub(crate) fn entries_passing(&self, filter: &Filter) -> Result<Arc<FilteredEntries>, Error> {
         let known = || self.passing.lock().unwrap_or_else(PoisonError::into_inner);

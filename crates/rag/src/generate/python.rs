@@ -1,13 +1,18 @@
 //! `python`: one call to the model, with a prompt that a function of the user's
-//! own writes.
+//! own writes; or the answer that the function returns.
 //!
 //! When to use it: where your house has a prompt of its own, with examples, a
 //! tone or a form that answers must have. The function only writes; the call
 //! is made like every other, so that limits, budget and journal hold for it.
+//! With `answers = true` the function returns the answer itself, for code that
+//! answers in a way of its own: by rules, by several calls, by another library.
 //! The file's path is relative to the experiment file:
 //!
 //! ```toml
-//! generator = [{ compact = { model = "gpt" } }, { python = { file = "prompts.py", settings = { model = "gpt" } } }]
+//! generator = [
+//!     { python = { file = "prompts.py", settings = { model = "gpt" } } },
+//!     { python = { file = "answers.py", function = "answer", answers = true } },
+//! ]
 //! ```
 //!
 //! ```python
@@ -23,7 +28,11 @@
 //! longer than the model's context is an error. If the function raises an
 //! exception or takes too long, the question has no answer; the reason is kept.
 //!
-//! The answer is what the model says, without white space around it. A number
+//! With `answers = true` it returns the answer as a text, or `None` if the
+//! passages do not answer the question. Calls of models that it makes are its
+//! own: limits, budget, journal and the trial's price do not know them.
+//!
+//! The answer is what the model or the function says, without white space around it. A number
 //! in brackets in it cites the passage of that number, from 1, and an answer
 //! that names none gets the number of the passage that it is from; where an
 //! answer must have a form of its own, such as JSON, `citations = false`
@@ -32,7 +41,8 @@
 
 use super::{
     Answer, Generator, OnText, PromptSettings, no_answer,
-    settings::{AnswerModel, Draft, Settings, Tally},
+    settings::{AnswerModel, Draft, Settings, Tally, cite},
+    settled::says_nothing,
 };
 use crate::{
     Component, Context, Error, InputSize, ModelCalls, Passage,
@@ -58,6 +68,10 @@ function_settings! {
     after timeout_seconds {
         /// The settings of every generator, except `prompt` and `context_tokens`.
         pub settings: Settings = Settings::default(),
+        /// Whether the function returns the answer itself, so that no model is asked. Then no setting of `settings` but
+        /// `citations` means anything. Default false.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        pub answers: bool = false,
     }
 }
 
@@ -68,7 +82,7 @@ impl Component for Config {
     // would report a mistake in `settings` before a missing function.
     runs_function!(&PARAMETERS);
     fn estimate_calls(&self, item: InputSize) -> Vec<ModelCalls<'_>> {
-        self.settings.estimate_calls(item, 1)
+        if self.answers { Vec::new() } else { self.settings.estimate_calls(item, 1) }
     }
 }
 
@@ -80,8 +94,65 @@ impl Config {
         check_timeout(self.timeout_seconds).map_err(refuse)?;
         self.settings.check(NAME)?;
         let function = StageFunction::new(NAME, self.script(), &PARAMETERS)?;
+        if self.answers {
+            let default = Settings { citations: self.settings.citations, ..Settings::default() };
+            let is_alone = self.settings == default;
+            ensure(NAME, is_alone, "with `answers` no model is asked: leave out all `settings` but `citations`")?;
+            return Ok(Box::new(PythonAnswers { function, citations: self.settings.citations }));
+        }
         let model = self.settings.answer_model(NAME, cx)?.with_stop_texts(&[]);
         Ok(Box::new(PythonGenerator { function, model }))
+    }
+}
+
+/// The arguments that the function takes.
+fn arguments(function: &StageFunction, question: &str, passages: &[Passage]) -> Value {
+    function.arguments(|name| match name {
+        "question" => json!(question),
+        "passages" => passages.iter().map(|passage| passage.text.as_str()).collect(),
+        _ => passages.iter().map(|passage| passage.document.as_str()).collect(),
+    })
+}
+
+/// A function that returns answers.
+struct PythonAnswers {
+    function: StageFunction,
+    citations: bool,
+}
+
+/// Why what the function returned is no answer.
+#[derive(Debug, thiserror::Error)]
+#[error("an answer is a text, or None if the passages do not answer the question")]
+struct NoText;
+
+#[async_trait]
+impl Generator for PythonAnswers {
+    async fn generate_streaming(
+        &self,
+        question: &str,
+        passages: &[Passage],
+        on_text: Option<OnText<'_>>,
+    ) -> Result<Answer, Error> {
+        if passages.is_empty() {
+            return Ok(Answer { text: no_answer(question).to_owned(), ..Answer::default() });
+        }
+        let (answered, took) = self.function.call_timed(arguments(&self.function, question, passages)).await?;
+        let draft = match answered {
+            Value::String(text) => text,
+            Value::Null => String::new(),
+            _ => return Err(self.function.unusable(NoText, None)),
+        };
+        let draft = draft.trim();
+        let cited = match self.citations {
+            true => cite(draft, passages, true),
+            // An answer in a form of its own, such as JSON, stays as it is.
+            false => (!says_nothing(draft)).then(|| (draft.to_owned(), Vec::new())),
+        };
+        let (text, citations) = cited.unwrap_or_else(|| (no_answer(question).to_owned(), Vec::new()));
+        if let Some(on_text) = on_text {
+            on_text(&text);
+        }
+        Ok(Answer { text, citations, seconds: took.as_secs_f64(), ..Answer::default() })
     }
 }
 
@@ -102,12 +173,7 @@ impl Generator for PythonGenerator {
             let draft = Draft { text: no_answer(question).to_owned(), ..Draft::default() };
             return self.model.answer(question, &draft, (passages, 0), Tally::default());
         }
-        let arguments = self.function.arguments(|name| match name {
-            "question" => json!(question),
-            "passages" => passages.iter().map(|passage| passage.text.as_str()).collect(),
-            _ => passages.iter().map(|passage| passage.document.as_str()).collect(),
-        });
-        let written = self.function.call_async(arguments).await?;
+        let written = self.function.call_async(arguments(&self.function, question, passages)).await?;
         let messages = messages(written).map_err(|error| self.function.unusable(error, None))?;
         let (draft, tally) = self.model.ask(messages, self.model.watch(on_text, passages, 0)).await?;
         self.model.answer(question, &draft, (passages, 0), tally)
@@ -173,6 +239,48 @@ mod tests {
             assert!(error.contains("generator python"), "{body}: {error}");
         }
         assert_eq!(model.requests().len(), 1, "nothing was asked");
+    }
+
+    #[tokio::test]
+    async fn a_function_may_answer_without_a_model() {
+        let model = Model::new(4096, |_| "never".to_owned());
+        let answers = |body: &str| Config { answers: true, ..config(body) };
+        let passages = [passage("The sky is wide."), passage("The colour of the sky is blue.")];
+        let answered =
+            async |config: Config| config.build(&model.context()).unwrap().generate("Which colour?", &passages).await;
+        let cited = answered(answers("f' Blue [2], not red [7]. '")).await.unwrap();
+        assert_eq!(
+            (cited.text.as_str(), cited.citations.as_slice(), cited.calls),
+            ("Blue [2], not red.", [2].as_slice(), 0)
+        );
+        assert!(cited.seconds > 0.0 && cited.usage == models::Usage::default());
+        assert_eq!(answered(answers("'Its colour is blue.'")).await.unwrap().text, "Its colour is blue [2].");
+        let mut plain = answers("'{\"colour\": [1]}'");
+        plain.settings.citations = false;
+        assert_eq!(answered(plain).await.unwrap().text, "{\"colour\": [1]}");
+        for nothing in ["None", "' '"] {
+            assert_eq!(answered(answers(nothing)).await.unwrap().text, crate::generate::NO_ANSWER, "{nothing}");
+        }
+        let refused = answered(answers("[question]")).await.unwrap_err().to_string();
+        assert!(refused.contains("an answer is a text, or None"), "{refused}");
+        let seen = std::sync::Mutex::new(Vec::new());
+        let generator = answers("'Blue [2].'").build(&model.context()).unwrap();
+        let watch = |text: &str| seen.lock().unwrap().push(text.to_owned());
+        generator.generate_streaming("Which?", &passages, Some(&watch)).await.unwrap();
+        assert_eq!(*seen.lock().unwrap(), ["Blue [2]."]);
+        assert!(model.requests().is_empty(), "no model was asked");
+        assert!(answers("'a'").estimate_calls(InputSize::default()).is_empty());
+    }
+
+    #[test]
+    fn settings_of_a_model_mean_nothing_where_the_function_answers() {
+        let mut config = Config { answers: true, ..config("'Blue.'") };
+        assert!(config.build(&Context::default()).is_ok());
+        config.settings.model = "gpt".to_owned();
+        let refused = config.build(&Context::default()).err().unwrap().to_string();
+        assert!(refused.contains("no model is asked: leave out all `settings` but `citations`"), "{refused}");
+        let written = serde_json::to_value(Config::default()).unwrap();
+        assert!(written.get("answers").is_none(), "keys of other generators stay as they are");
     }
 
     #[test]

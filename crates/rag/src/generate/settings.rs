@@ -253,24 +253,31 @@ impl AnswerModel {
             return Err(models::Error::NoText { model: self.settings.model.clone(), reason }.into());
         }
         let seen = &passages[..passages.len().saturating_sub(dropped as usize)];
-        let (mut text, mut citations) = citation::resolve(&draft.text, self.n_sources(passages, dropped));
-        let mut finish = draft.finish;
-        if says_nothing(&text) {
-            text = no_answer(question).to_owned();
-            citations.clear();
-            finish = Finish::Stop;
-        } else if self.settings.citations && citations.is_empty() {
-            let found = citation::source_of(&text, seen.iter().map(|passage| passage.text.as_str()));
-            if let Some(number) = found {
-                // Before the full stop, as in the prompt's example.
-                let end = without_full_stop(&text).len();
-                text.insert_str(end, &format!(" [{number}]"));
-                citations.push(number);
-            }
-        }
+        let cited = cite(&draft.text, seen, self.settings.citations).map(|cited| (cited, draft.finish));
+        let nothing = || ((no_answer(question).to_owned(), Vec::new()), Finish::Stop);
+        let ((text, citations), finish) = cited.unwrap_or_else(nothing);
         let Tally { calls, usage, seconds, .. } = tally;
         Ok(Answer { text, citations, dropped_passages: dropped, calls, usage, seconds, finish })
     }
+}
+
+/// The text of an answer with resolved citations, and the numbers of the passages that it cites; `None` if it says that
+/// the sources do not answer the question, or nothing. A text that cites none gets the passage that it is from.
+pub(super) fn cite(draft: &str, seen: &[Passage], citations: bool) -> Option<(String, Vec<u32>)> {
+    let (mut text, mut cited) = citation::resolve(draft, if citations { seen.len() as u32 } else { 0 });
+    if says_nothing(&text) {
+        return None;
+    }
+    if citations && cited.is_empty() {
+        let found = citation::source_of(&text, seen.iter().map(|passage| passage.text.as_str()));
+        if let Some(number) = found {
+            // Before the full stop, as in the prompt's example.
+            let end = without_full_stop(&text).len();
+            text.insert_str(end, &format!(" [{number}]"));
+            cited.push(number);
+        }
+    }
+    Some((text, cited))
 }
 
 impl Tally {

@@ -3,13 +3,13 @@
 
 use super::{AskedQuestion, OpenCorpus, RemoteChunks, Retrieval, SearchableQuestion, searches};
 use crate::{
-    ChunkTable, Component, Context, Error, Hit, PassageStep, PassagesWithRemarks, PipelineConfig,
+    ChunkTable, Component, Context, Error, Hit, Passage, PassageStep, PassagesWithRemarks, PipelineConfig,
     chunk::Chunker,
     corpus::{Corpus, Query},
     index::{DenseIndex, OpenIndex},
     python::{caller, on_behalf_of_blocking},
     query::{QueryWriter, SearchQuery, WrittenQueries, vectors},
-    retrieve::{Retriever, reciprocal_rank},
+    retrieve::{Retriever, SearchOutput, reciprocal_rank, reciprocal_rank_of_passages},
     trace,
 };
 use models::{Embedder, Matrix, trace::in_span};
@@ -264,7 +264,10 @@ pub async fn find(
     questions: &[Vec<Query<'_>>],
 ) -> Result<Vec<PassagesWithRemarks>, Error> {
     let queries = questions.concat();
-    let mut found = retriever.retrieve(&queries, corpus).await?;
+    let mut found = match retriever.search(&queries, corpus).await? {
+        SearchOutput::Hits(found) => found,
+        SearchOutput::Passages(found) => return join_passages(corpus, questions, found),
+    };
     let remarks = queries.iter().zip(&mut found).map(|(query, hits)| apply_filter(query, hits, corpus));
     let remarks = remarks.collect::<Result<Vec<_>, Error>>()?;
     let (mut found, mut remarks) = (found.into_iter(), remarks.into_iter());
@@ -275,6 +278,39 @@ pub async fn find(
         PassagesWithRemarks { remarks: notes, ..chunker.context(hits, corpus.table).into() }
     });
     Ok(joined.collect())
+}
+
+/// The passages of questions whose retriever finds passages of its own: those of several queries are joined, and those
+/// that touch no chunk that passes the filter are left out. A remark counts the passages that stand in no document.
+fn join_passages(
+    corpus: &Corpus<'_>,
+    questions: &[Vec<Query<'_>>],
+    found: Vec<Vec<Passage>>,
+) -> Result<Vec<PassagesWithRemarks>, Error> {
+    let mut found = found.into_iter();
+    let joined = questions.iter().map(|queries| {
+        let mut lists = Vec::with_capacity(queries.len());
+        for (query, mut passages) in queries.iter().zip(found.by_ref()) {
+            if let Some(filter) = query.filter {
+                let mask = &corpus.table.entries_passing(filter)?.mask;
+                let passes = |row: &u32| corpus.entry(*row).is_some_and(|entry| mask[entry as usize]);
+                passages.retain(|passage| passage.rows.iter().any(passes));
+            }
+            lists.push(passages);
+        }
+        let longest = lists.iter().map(Vec::len).max().unwrap_or_default();
+        let mut passages = match lists.len() {
+            0 | 1 => lists.pop().unwrap_or_default(),
+            _ => reciprocal_rank_of_passages(lists, FUSION_K),
+        };
+        passages.truncate(longest);
+        let (all, unplaced) = (passages.len(), passages.iter().filter(|passage| passage.span.is_empty()).count());
+        let remark = (unplaced > 0).then(|| {
+            format!("{unplaced} of the {all} passages of the retriever stand in no document, so no evidence is found in them")
+        });
+        Ok(PassagesWithRemarks { remarks: remark.into_iter().collect(), ..passages.into() })
+    });
+    joined.collect()
 }
 
 /// Searches each question down to rank `depth`, deeper than [`find`] does, to find the rank of a chunk

@@ -4,7 +4,7 @@
 use super::{Failure, Function, Script};
 use crate::Error;
 use serde_json::Value;
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 /// Declares the settings of a component or metric that runs a function of the
 /// user's own: the settings that name the function, and the component's own ones
@@ -141,6 +141,11 @@ impl StageFunction {
     /// Calls it on a thread that may block.
     pub(crate) async fn call_async(&self, arguments: Value) -> Result<Value, Error> {
         self.function.call_async(arguments).await.map_err(|failure| self.failed(failure, None))
+    }
+
+    /// [`StageFunction::call_async`] with the time that the function took.
+    pub(crate) async fn call_timed(&self, arguments: Value) -> Result<(Value, Duration), Error> {
+        self.function.call_timed(arguments).await.map_err(|failure| self.failed(failure, None))
     }
 
     /// The error for a returned value that cannot be used.

@@ -12,6 +12,10 @@ pub(super) struct FunctionDefinition {
     pub is_async: bool,
     /// The parameters without `*rest`, `**rest`, and without the `self` or `cls` of a method.
     pub parameters: Vec<FunctionParameter>,
+    /// Whether it has `**rest`, which takes arguments of any name.
+    pub takes_more: bool,
+    /// Whether it has `*rest`.
+    pub takes_positions: bool,
 }
 
 /// A parameter that a caller can set by its name.
@@ -35,6 +39,12 @@ pub(super) fn find_definition(source: &str, function: &str) -> Option<FunctionDe
         }
     }
     of_module.or(nested.filter(|_| is_used_by_module))
+}
+
+/// Whether source uses a name outside strings and comments.
+pub(super) fn uses_name(source: &str, name: &str) -> bool {
+    let mut tokens = PythonTokens { source, at: 0, begin: 0 };
+    std::iter::from_fn(|| tokens.next_token()).any(|token| token == PythonToken::Name(name))
 }
 
 /// Where a statement is.
@@ -101,14 +111,15 @@ impl SourceReader<'_> {
             self.finish_statement(token, function);
             return Some(Statement::Other);
         }
-        let mut parameters = self.read_parameters();
+        let (mut parameters, stars) = self.read_parameters();
         if scope == DefinitionScope::Class
             && parameters.first().is_some_and(|first| ["self", "cls"].contains(&first.name.as_str()))
         {
             parameters.remove(0);
         }
         self.finish_statement(None, function);
-        Some(Statement::Definition(FunctionDefinition { is_async, parameters }, scope))
+        let [takes_positions, takes_more] = stars;
+        Some(Statement::Definition(FunctionDefinition { is_async, parameters, takes_more, takes_positions }, scope))
     }
 
     /// Skips the rest of a statement, from `token` on. Returns whether it has the name of the function in it, other
@@ -143,9 +154,12 @@ impl SourceReader<'_> {
         }
     }
 
-    /// Reads parameters from behind the opening bracket to behind the closing one.
-    fn read_parameters(&mut self) -> Vec<FunctionParameter> {
+    /// Reads parameters from behind the opening bracket to behind the closing one; also whether there are parameters
+    /// with one star and with two.
+    fn read_parameters(&mut self) -> (Vec<FunctionParameter>, [bool; 2]) {
         let mut parameters = Vec::new();
+        // The stars before the present parameter.
+        let (mut stars, mut found) = (0_usize, [false; 2]);
         let mut parameter: Option<FunctionParameter> = None;
         // Whether the present parameter has a token already, and the depth of each `lambda` whose `:` is to come.
         let (mut is_begun, mut depth, mut lambdas) = (false, 0_usize, Vec::<usize>::new());
@@ -155,11 +169,18 @@ impl SourceReader<'_> {
                 PythonToken::Symbol(b')') if depth == 0 => break,
                 PythonToken::Symbol(b',') if depth == 0 && lambdas.is_empty() => {
                     parameters.extend(parameter.take());
-                    is_begun = false;
+                    (is_begun, stars) = (false, 0);
                     continue;
                 }
                 PythonToken::Name(name) if !is_begun => {
                     parameter = Some(FunctionParameter { name: name.to_owned(), has_default: false });
+                }
+                PythonToken::Symbol(b'*') if !is_begun || (stars == 1 && depth == 0) => stars += 1,
+                PythonToken::Name(_) if (1..=2).contains(&stars) => {
+                    if let Some(star) = found.get_mut(stars - 1) {
+                        *star = true;
+                    }
+                    stars = 0;
                 }
                 PythonToken::Name("lambda") => lambdas.push(depth),
                 PythonToken::Symbol(b':') if lambdas.last() == Some(&depth) => _ = lambdas.pop(),
@@ -179,7 +200,7 @@ impl SourceReader<'_> {
             is_begun = true;
         }
         parameters.extend(parameter);
-        parameters
+        (parameters, found)
     }
 }
 

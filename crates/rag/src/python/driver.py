@@ -189,19 +189,29 @@ def serve(requests, replies):
         replies.write(json.dumps(value, ensure_ascii=False, **arguments).encode("utf-8", "replace") + b"\n")
         replies.flush()
 
-    space = {"__name__": "function", "__file__": setup["file"]}
-    try:
-        exec(compiled(source, name, shift), space)
-        function = space[setup["function"]]
-    except BaseException as error:
-        reply({"call": 0, **error_report(error, name)})
-        return
     def answer(number, value):
         reply({"call": number, "value": value}, default=plain, allow_nan=False)
 
     def failed(number, error):
-        reply({"call": number, **error_report(error, name)})
+        report = error_report(error, name)
+        reply({"call": number, **(system_error(error, report) if system else report)})
 
+    space, system = {"__name__": "function", "__file__": setup["file"]}, setup.get("system")
+    try:
+        if system:
+            name = system_file(system, name)
+            run = lambda space: exec(compiled(source, name, shift), space)
+            function = load_system(system, setup["function"], run)
+        else:
+            exec(compiled(source, name, shift), space)
+            function = space[setup["function"]]
+    except BaseException as error:
+        failed(0, error)
+        return
+    if system:
+        # What stands before this text: see system.py.
+        serve_system(function, system, requests, reply, answer, failed)
+        return
     reply({"call": 0})
     if setup["at_once"]:
         call_at_once(function, requests, answer, failed)

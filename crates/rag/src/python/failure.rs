@@ -24,7 +24,7 @@ pub enum FailureKind {
 pub struct Failure {
     /// What it is in the experiment: `chunker`, `retriever`, `reranker`,
     /// `generator` or `metric`; of a function that stands for a model: `judge`
-    /// or `writer`.
+    /// or `writer`; of a whole pipeline: `system`.
     pub stage: String,
     /// Its name.
     pub function: String,

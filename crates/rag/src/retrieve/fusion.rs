@@ -7,7 +7,7 @@
 //! Distribution-Based Score Fusion, 2023 (Qdrant's divides by n − 1 and cuts
 //! nothing off).
 
-use crate::Hit;
+use crate::{Hit, Passage};
 use std::collections::BTreeMap;
 
 /// Adds `1 / (k + rank)` over the lists, ranks from 0; only the order within a
@@ -16,6 +16,22 @@ pub(crate) fn reciprocal_rank(lists: &[&[Hit]], k: u32) -> Vec<Hit> {
     sum(lists
         .iter()
         .flat_map(|list| (0u32..).zip(*list).map(|(rank, hit)| (hit.row, 1.0 / (f64::from(k) + f64::from(rank))))))
+}
+
+/// [`reciprocal_rank`] of passages: those with the same text at the same place are one. Equal scores keep the order of
+/// the lists.
+pub(crate) fn reciprocal_rank_of_passages(lists: Vec<Vec<Passage>>, k: u32) -> Vec<Passage> {
+    let mut joined: Vec<(f64, Passage)> = Vec::new();
+    for (rank, passage) in lists.into_iter().flat_map(|list| (0u32..).zip(list)) {
+        let share = 1.0 / (f64::from(k) + f64::from(rank));
+        let is_same = |known: &Passage| known.is_same_text(&passage) && known.text == passage.text;
+        match joined.iter_mut().find(|(_, known)| is_same(known)) {
+            Some((score, _)) => *score += share,
+            None => joined.push((share, passage)),
+        }
+    }
+    joined.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    joined.into_iter().map(|(score, passage)| Passage { score: score as f32, ..passage }).collect()
 }
 
 /// Maps the scores of a list to a scale on which lists can be added. A row that a

@@ -1,11 +1,12 @@
 //! `retrieve`: a query becomes hits.
 
 mod fusion;
+mod placing;
 
-pub(crate) use fusion::reciprocal_rank;
+pub(crate) use fusion::{reciprocal_rank, reciprocal_rank_of_passages};
 
 use crate::{
-    AxisValue, Error, Hit,
+    AxisValue, Error, Hit, Passage,
     analysis::TextAnalysis,
     chunk::WAITS,
     component::{components, default_candidates, ensure},
@@ -35,6 +36,15 @@ impl AxisValue for RetrieverConfig {
     }
 }
 
+/// What a retriever found: a list for each query, best first.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SearchOutput {
+    /// Chunks.
+    Hits(Vec<Vec<Hit>>),
+    /// Passages of the retriever's own. A passage that stands in no document has an empty span and no rows.
+    Passages(Vec<Vec<Passage>>),
+}
+
 /// Finds chunks for queries. Deterministic: equal scores are ordered by row.
 ///
 /// A retriever that asks no model computes without waiting. It is called on a
@@ -47,6 +57,15 @@ pub trait Retriever: Send + Sync {
     /// # Errors
     /// If an index is missing that its settings name, or a model fails.
     async fn retrieve(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error>;
+
+    /// What is found for each query. A retriever whose passages are not chunks returns them here, and in
+    /// [`Retriever::retrieve`] the chunks that they touch.
+    ///
+    /// # Errors
+    /// As of [`Retriever::retrieve`].
+    async fn search(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<SearchOutput, Error> {
+        self.retrieve(queries, corpus).await.map(SearchOutput::Hits)
+    }
 
     /// How many candidates each of its searches returns, for a retriever that then chooses its hits among them
     /// (`hybrid`, `mmr`). `None` for a retriever that returns the first hits of a single search.
