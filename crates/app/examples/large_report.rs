@@ -175,6 +175,7 @@ fn trial(number: usize, documents: &[String], questions: &[Question], names: &[&
                 question: question.id.clone(),
                 passages,
                 answer: (!failed).then_some(answer),
+                trace: None,
                 error: failed.then(|| "the model did not answer within 60 s".to_owned()),
                 scores,
                 loss: None,

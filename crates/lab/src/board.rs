@@ -19,7 +19,7 @@ mod turns;
 pub use crate::number::{count, counted, size};
 pub use columns::{Cell, CellScores, Column, ColumnKind};
 pub use effects::Effect;
-pub use finalists::NoFinalists;
+pub use finalists::{FinalistSpace, NoFinalists};
 pub use note::{About, Note};
 pub use standing::TrialStanding;
 
@@ -27,6 +27,7 @@ pub(crate) use columns::varying;
 
 use crate::{
     clock::utc,
+    plan::{SystemTrial, TrialKind, trial::SYSTEM},
     results::{Answering, LossStep, Results, TrialResult, count_losses},
     warning::{Warning, WarningCode},
 };
@@ -227,6 +228,10 @@ fn row(results: &Results, trial: &TrialResult, columns: &[Column]) -> BoardRow {
 }
 
 fn settings(trial: &TrialResult) -> BTreeMap<String, Value> {
+    if let TrialKind::System(SystemTrial { system, parameters }) = &trial.trial.kind {
+        let parameters = parameters.iter().map(|(name, value)| (format!("{SYSTEM}.{name}"), value.clone()));
+        return parameters.chain([(SYSTEM.to_owned(), Value::from(system.as_str()))]).collect();
+    }
     let Ok(Value::Object(mut whole)) = serde_json::to_value(&trial.trial) else { return BTreeMap::new() };
     Axis::NAMES.iter().filter_map(|axis| Some(((*axis).to_owned(), whole.remove(*axis)?))).collect()
 }

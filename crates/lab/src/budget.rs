@@ -1,5 +1,6 @@
 //! A run's budget: its caps, its use, and whether it can be kept.
 
+use crate::spec::SystemSpec;
 use models::{Budget, Cap, Caps, ModelConfig, SpentTotals};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,6 +67,20 @@ pub(crate) fn unpriced(caps: &Caps, models: &BTreeMap<String, ModelConfig>, used
             )
         })
         .collect()
+}
+
+/// Why a cap on money cannot be kept: systems that are asked and have no price.
+pub(crate) fn unpriced_systems(caps: &Caps, systems: &BTreeMap<String, SystemSpec>) -> Vec<String> {
+    let Some(usd) = caps.usd else { return Vec::new() };
+    let unpriced = systems.iter().filter(|(_, spec)| spec.asked().is_some() && spec.price.is_none());
+    let mistake = |(name, _): (&String, &SystemSpec)| {
+        format!(
+            "systems.{name}: the budget of {} cannot be kept without the price of this system: add \
+             `price = {{ call = … }}`, in dollars for each call, 0 where it is free, or limit `calls` instead",
+            Cap::Usd.amount(usd)
+        )
+    };
+    unpriced.map(mistake).collect()
 }
 
 #[cfg(test)]

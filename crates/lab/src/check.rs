@@ -22,7 +22,7 @@ use crate::{
     Error,
     action::Action,
     bundle::BundleManifest,
-    plan::trial,
+    plan::trial::{self, label_names},
     record::{RunRecord, what_differs},
     results::ScoresByMetric,
     warning::{Warning, WarningCode},
@@ -35,7 +35,6 @@ use eval::{
     },
 };
 use measured::RecordedMetric;
-use rag::Axis;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -480,16 +479,17 @@ fn sides((bundle, promoted): (&RunRecord, &str), (run, trial): (&RunRecord, &str
     let own = |row: usize, axis: &str| rows[row].and_then(|row| row.labels.get(axis).cloned());
     let setting =
         |row: usize, axis: &str| rows[row].and_then(|row| row.settings.get(axis)).filter(|value| !value.is_null());
-    let labels = Axis::NAMES.iter().map(|axis| match (setting(0, axis), setting(1, axis)) {
-        (Some(then), Some(now)) => (*axis, trial::labels(&[then, now]).into_iter().map(Some).collect()),
-        _ => (*axis, vec![own(0, axis), own(1, axis)]),
+    let names = label_names(rows.iter().flatten().map(|row| &row.labels));
+    let labels = names.iter().map(|axis| match (setting(0, axis), setting(1, axis)) {
+        (Some(then), Some(now)) => (axis, trial::labels(&[then, now]).into_iter().map(Some).collect()),
+        _ => (axis, vec![own(0, axis), own(1, axis)]),
     });
-    let labels: Vec<(&str, Vec<Option<String>>)> = labels.collect();
+    let labels: Vec<(&String, Vec<Option<String>>)> = labels.collect();
     let of = |number: usize, record: &RunRecord, trial: &str| CheckedTrial {
         run: record.id().to_owned(),
         run_time_ms: record.time_ms(),
         trial: trial.to_owned(),
-        labels: labels.iter().filter_map(|(axis, both)| Some(((*axis).to_owned(), both[number].clone()?))).collect(),
+        labels: labels.iter().filter_map(|(axis, both)| Some(((*axis).clone(), both[number].clone()?))).collect(),
     };
     [of(0, bundle, promoted), of(1, run, trial)]
 }

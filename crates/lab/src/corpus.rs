@@ -12,7 +12,7 @@ use crate::{
     error_chain,
     healing::{execute, run_context},
     pdf_library::bind_pdf_library,
-    plan::{Plan, PlanInputs},
+    plan::{GivenReplies, Plan, PlanInputs},
     session::Session,
     spec::Experiment,
     task::read,
@@ -71,10 +71,12 @@ impl CorpusSurvey {
     /// The inputs of a plan that only parses the files.
     pub(crate) fn plan_inputs<'a>(&'a self, experiment: &'a Experiment) -> PlanInputs<'a> {
         const NO_MODELS: &BTreeMap<String, Identity> = &BTreeMap::new();
+        const NO_ANSWERS: &BTreeMap<String, GivenReplies> = &BTreeMap::new();
         PlanInputs {
             experiment,
             trials: &[],
             identities: NO_MODELS,
+            given: NO_ANSWERS,
             files: &self.files.files,
             // The plan needs the files themselves; `files.unread` holds the reasons.
             unread: &self.files.absent,

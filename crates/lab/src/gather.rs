@@ -6,6 +6,7 @@ mod functions;
 mod latency;
 mod losses;
 mod price;
+mod replies;
 
 pub(crate) use facts::{warnings, warnings_of_results};
 pub(crate) use latency::measure;
@@ -15,7 +16,7 @@ use crate::{
     budget::BudgetResult,
     clock::now_ms,
     engine::PlanOutcome,
-    plan::{Plan, TaskId, Trial, work::Work},
+    plan::{Plan, TaskId, Trial, TrialKind, work::Work},
     prepare::PreparedRun,
     qualification::judges,
     results::{MetricResult, QuestionResult, Results, RetrievalCount, SEED, TrialResult, choose},
@@ -122,7 +123,12 @@ async fn gather_trial(
     let (run_context, outputs) = (&prepared.run_context, &outcome.outputs);
     let failure = |id: &usize| outcome.failed.get(id);
     let answered: Vec<usize> = tasks.answers.iter().copied().filter(|id| failure(id).is_none()).collect();
-    let searched = failure(&tasks.passages).is_none() && !trial.pipeline.retriever.is_nothing();
+    let replies = match &trial.kind {
+        TrialKind::System(system) => Some(replies::read(prepared, outcome, tasks, system).await?),
+        TrialKind::Pipeline(_) => None,
+    };
+    let retrieves = trial.pipeline().is_some_and(|pipeline| !pipeline.retriever.is_nothing());
+    let searched = failure(&tasks.passages).is_none() && retrieves;
     let passages = match failure(&tasks.passages) {
         None => passages_by_question(run_context, outputs, tasks.passages).await?,
         Some(_) => Default::default(),
@@ -132,6 +138,7 @@ async fn gather_trial(
         None => Default::default(),
     };
     let mut answers = answers_by_question(run_context, outputs, &answered).await?;
+    let writes_answers = tasks.replies.is_none_or(|replies| replies.answers);
     let mut scores = Vec::new();
     for (metric, shards) in &tasks.scores {
         scores.push((metric.label(), read_scores(prepared, plan, outcome, shards).await?));
@@ -146,7 +153,7 @@ async fn gather_trial(
     let mut questions = Vec::new();
     for question in &prepared.questions {
         let (answer, error) = match answers.remove(&question.id) {
-            Some(Ok(answer)) => (Some(answer), None),
+            Some(Ok(answer)) => (Some(answer).filter(|_| writes_answers), None),
             Some(Err(error)) => (None, Some(error.reason)),
             None => (None, None),
         };
@@ -164,6 +171,7 @@ async fn gather_trial(
         let query_fallback = rows.first().and_then(|row| row.fallback.clone());
         let queries = rows.into_iter().map(|row| row.query).collect();
         let id = question.id.clone();
+        let trace = replies.as_ref().and_then(|replies| replies.traces.get(&id).cloned());
         let found = QuestionResult {
             question: id,
             queries,
@@ -172,6 +180,7 @@ async fn gather_trial(
             passages,
             answer,
             error,
+            trace,
             scores,
             loss: None,
         };
@@ -183,8 +192,18 @@ async fn gather_trial(
     let mut failures: Vec<String> =
         failed.filter_map(|id| Some(format!("{}: {}", plan.tasks[id].label, failure(&id)?))).collect();
     failures.dedup();
-    let price = price::of_trial(prepared, plan, outcome, trial, index).await?;
-    let seconds = latency::of_trial(prepared, tasks, outcome, &questions, &price).await?;
+    let (price, seconds) = match &replies {
+        Some(replies) => replies.price_and_seconds(prepared, (plan, outcome), tasks).await?,
+        None => {
+            let price = price::of_trial(prepared, plan, outcome, trial, index).await?;
+            let seconds = latency::of_trial(prepared, tasks, outcome, &questions, &price).await?;
+            (price, seconds)
+        }
+    };
+    let retrieval = match &replies {
+        Some(_) => replies::retrieval_count(&passages),
+        None => searched.then(|| retrieval_count(&questions)),
+    };
     Ok(TrialResult {
         metrics: summaries,
         latency_p50: quantile(&seconds, 0.5),
@@ -197,7 +216,8 @@ async fn gather_trial(
         not_enriched: enriched::of_trial(run_context, plan, outputs, &tasks.enriched, known).await?,
         failures,
         function_failures,
-        retrieval: searched.then(|| retrieval_count(&questions)),
+        retrieval,
+        replies: replies.map(|replies| replies.findings(&questions)),
         ..TrialResult::uncompared(trial.clone(), questions)
     })
 }

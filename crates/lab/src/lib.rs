@@ -3,6 +3,7 @@
 //! prints nor serves HTTP; it speaks HTTP only to tracking servers.
 
 mod action;
+mod answers_file;
 pub mod artifact;
 mod blocking;
 pub mod board;
@@ -51,6 +52,7 @@ mod worker;
 mod workspace;
 
 pub use action::{Action, ActionNames, set_action_names};
+pub use answers_file::{TableRowsError, UnreadableType, rows_of_batch};
 pub use board::{Board, Effect};
 pub use budget::BudgetResult;
 pub use bundle::{Bundle, Reach};
@@ -69,8 +71,8 @@ pub use noise::{NoiseDesign, NoiseDesignError, NoiseResult, noise, noise_cost};
 pub use operator::Operator;
 pub use parts::{Part, PartTransport, PartUnavailable};
 pub use plan::{
-    ComponentTime, CostEstimate, ModelEstimate, Plan, PlanSummary, PlannedTrial, Task, TaskId, TimeEstimate, Trial,
-    file_blocks,
+    ComponentTime, CostEstimate, ModelEstimate, Plan, PlanSummary, PlannedTrial, SystemTrial, Task, TaskId,
+    TimeEstimate, Trial, TrialKind, file_blocks, label_names,
 };
 pub use prepare::PreparedRun;
 pub use progress::{ModelTraffic, OperatorProgress, OperatorStatus, Progress, seconds_left};
@@ -84,18 +86,15 @@ pub use record::{
 pub use results::{
     Answering, CutShare, Difference, EqualTrial, EvidenceChunk, EvidenceLoss, FunctionFailure, JudgeResult, LossStep,
     MetricComparison, MetricResult, NotEnriched, QualificationRecord, QuestionLoss, QuestionResult, RANKED_CHUNKS,
-    RIGHT_FROM, Results, RetrievalCount, TrialResult, TrialUsage, Winner, cut_share,
+    RIGHT_FROM, ReplyFindings, Results, RetrievalCount, TrialResult, TrialUsage, Winner, cut_share,
 };
-pub use scoring::{
-    CompareError, MetricScores, RowScores, ScoreResults, ScoredAnswers, Scorer, Scoring, ScoringMetric, TableRowsError,
-    UnreadableType, rows_of_batch,
-};
+pub use scoring::{CompareError, MetricScores, RowScores, ScoreResults, ScoredAnswers, Scorer, Scoring, ScoringMetric};
 pub use session::Session;
 pub use setup::{ClusterSetup, Connect, Control, Setup};
 pub use spec::{
-    CorpusSpec, DatasetSpec, EngineSpec, EvaluateSpec, Experiment, GenerateSpec, LocalEngineSpec, Override,
-    RayEngineSpec, ScoringChoice, ScoringSpec, Spaces, SpecError, SpecTextError, StageSpec, TrackerConfig,
-    TrackerSettingsError, WarningSpec, nearest,
+    AnswersSpec, CorpusSpec, DatasetSpec, EngineSpec, EvaluateSpec, Experiment, GenerateSpec, LocalEngineSpec,
+    Override, RayEngineSpec, ReplySource, ScoringChoice, ScoringSpec, Spaces, SpecError, SpecTextError, StageSpec,
+    SystemSpec, SystemVersion, TrackerConfig, TrackerSettingsError, Unanchored, WarningSpec, nearest,
 };
 pub use task::read::{ReadContent, content as read_file};
 pub use warning::{Warning, WarningCode, WarningKind, WarningTime};

@@ -10,15 +10,19 @@
 use crate::{
     Error, Session, model_error,
     plan::{
-        CostEstimate,
-        model_load::{of_item, score_of},
+        CostEstimate, SystemTrial, TrialKind,
+        model_load::{ModelLoad, of_item, score_of},
+        trial::{SYSTEM, identity_name},
     },
     record::{experiment_of, latest_record},
     results::{QuestionResult, Results, TrialResult},
     session::used_models::priced_and_ready,
     settlement,
-    spec::{EvaluateSpec, Experiment},
-    task::ModelHandles,
+    spec::{EvaluateSpec, Experiment, SystemSpec},
+    task::{
+        ModelHandles,
+        systems::{SystemHandle, SystemHandles},
+    },
 };
 use eval::{
     MetricConfig, Question, Sample,
@@ -26,9 +30,10 @@ use eval::{
 };
 use futures::{StreamExt, stream};
 use rag::{
-    Component, PipelineConfig,
+    Answer, Component, Passage, PipelineConfig,
     generate::GeneratorConfig,
     pipeline::{AskedQuestion, SearchableQuestion},
+    system::SystemQuestion,
 };
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -75,6 +80,9 @@ pub struct NoiseResult {
     pub used: usize,
     /// Questions that were left out because a score was missing or a call failed.
     pub left_out: usize,
+    /// Questions that were answered in more than one way, of those that were used; none if each was asked once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub varying: Option<usize>,
     /// Questions of the run.
     pub n_questions: usize,
     /// The standard error of the run's mean as it is, with twice the questions,
@@ -90,18 +98,30 @@ pub struct NoiseResult {
 pub async fn noise(session: &Session, trial: &str, metric: &str, design: NoiseDesign) -> Result<NoiseResult, Error> {
     let record = latest_record(session).await?;
     let (results, experiment) = (record.results(session).await?, experiment_of(&session.experiment, &record)?);
-    let NoiseCalls { found, generator, config, order } =
+    let NoiseCalls { found, repeated, config, order } =
         plan_calls(session, &results, &experiment, trial, metric, design).await?;
     let evaluate = &experiment.evaluate;
     let models = session.models_of(&experiment);
-    let repeats = Repeats { design, models, generator: &generator, pipeline: &found.trial.pipeline, config, evaluate };
+    let system = match &repeated {
+        RepeatedCalls::System(system) => {
+            let systems = SystemHandles::new(&experiment, session.context().clone(), models.client().clone());
+            let version = found.replies.as_ref().map(|replies| replies.version.clone()).unwrap_or_default();
+            Some((*system, systems.get(&system.system, &version)?))
+        }
+        RepeatedCalls::Generator(..) => None,
+    };
+    let repeats = Repeats { design, models, repeated: &repeated, system, config, evaluate };
     let one = |i: usize| repeats.scores(&results.questions[i], &found.questions[i]);
     // All calls are waited for, because they may have been paid.
     let scored: Vec<Result<_, Error>> = stream::iter(order.iter().copied()).map(one).buffered(4).collect().await;
-    let (mut scores, mut failure) = (Vec::new(), None);
+    let (mut scores, mut failure, mut varying) = (Vec::new(), None, 0);
     for rows in scored {
         match rows {
-            Ok(rows) => scores.extend(rows),
+            Ok(Some(RepeatedScores { rows, differ })) => {
+                scores.push(rows);
+                varying += usize::from(differ);
+            }
+            Ok(None) => {}
             Err(error) if model_error(&error).is_some_and(models::Error::ends_work) => {
                 let ended = Err(settlement::cause(repeats.models.client(), Error::Interrupted));
                 return settlement::settle(repeats.models.client(), &session.setup().control.progress, ended).await;
@@ -120,6 +140,7 @@ pub async fn noise(session: &Session, trial: &str, metric: &str, design: NoiseDe
         noise,
         used: scores.len(),
         left_out,
+        varying: (design.answers > 1).then_some(varying),
         n_questions: n,
         standard_errors: [
             noise.standard_error(n, 1, 1),
@@ -143,24 +164,37 @@ pub async fn noise_cost(
 ) -> Result<CostEstimate, Error> {
     let record = latest_record(session).await?;
     let (results, experiment) = (record.results(session).await?, experiment_of(&session.experiment, &record)?);
-    let NoiseCalls { found, generator, config, order } =
+    let NoiseCalls { found, repeated, config, order } =
         plan_calls(session, &results, &experiment, trial, metric, design).await?;
     let models = session.models_of(&experiment);
+    let called = identity_name(found.trial.label_of(SYSTEM));
     let count = |model: &str, text: &str| models.count_tokens(model, text);
     let loads = order.iter().flat_map(|&i| {
         let (question, asked) = (&results.questions[i], &found.questions[i]);
         let sample = Sample { question, passages: &asked.passages, answer: asked.answer.as_ref(), columns: None };
-        let answers = std::iter::repeat_n(of_item(&generator, question, &asked.passages, &count), design.answers);
+        let answer = match &repeated {
+            RepeatedCalls::Generator(_, generator) => of_item(generator.as_ref(), question, &asked.passages, &count),
+            RepeatedCalls::System(_) => vec![(called.as_str(), ModelLoad::calls(1))],
+        };
+        let answers = std::iter::repeat_n(answer, design.answers);
         let scores = score_of(&experiment.evaluate, config, &sample, &count);
         answers.flatten().chain(std::iter::repeat_n(scores, design.answers * design.judgements).flatten())
     });
-    Ok(CostEstimate::sum(&experiment.models, session.budget().caps(), loads))
+    Ok(CostEstimate::with_systems((&experiment.models, &experiment.systems), session.budget().caps(), loads))
 }
 
-/// The calls to repeat: the metric, its judges and the generator are those of the run.
+/// The calls that give the answers of a trial.
+enum RepeatedCalls<'a> {
+    /// Those of a pipeline's generator, for the passages that were retrieved.
+    Generator(&'a PipelineConfig, Box<GeneratorConfig>),
+    /// Those to a system, which finds passages anew.
+    System(&'a SystemTrial),
+}
+
+/// The calls to repeat: the metric, its judges, and the generator or the system are those of the run.
 struct NoiseCalls<'a> {
     found: &'a TrialResult,
-    generator: GeneratorConfig,
+    repeated: RepeatedCalls<'a>,
     config: &'a MetricConfig,
     /// The questions, by their places.
     order: Vec<usize>,
@@ -180,45 +214,106 @@ async fn plan_calls<'a>(
         Error::NotFound(format!("there is no metric `{metric}`; there are {}", known.join(", ")))
     })?;
     let found = results.trial(trial)?;
-    let Some(generator) = found.trial.pipeline.prompted_generator() else {
+    let repeated = match &found.trial.kind {
+        TrialKind::Pipeline(pipeline) => {
+            pipeline.prompted_generator().map(|generator| RepeatedCalls::Generator(pipeline, Box::new(generator)))
+        }
+        TrialKind::System(system) => {
+            let spec = experiment.systems.get(&system.system);
+            spec.and_then(SystemSpec::asked).map(|_| RepeatedCalls::System(system))
+        }
+    };
+    let Some(repeated) = repeated else {
         return Err(Error::Unusable(format!("trial `{trial}` generates no answers, so there is nothing to repeat")));
     };
+    let generator = match &repeated {
+        RepeatedCalls::Generator(_, generator) => generator.model(),
+        RepeatedCalls::System(_) if config.needs().evidence => {
+            return Err(Error::Unusable(format!(
+                "`{metric}` compares places in documents, and repeated replies of a system get none: name a metric that \
+                 reads answers"
+            )));
+        }
+        RepeatedCalls::System(_) => None,
+    };
     let used: BTreeSet<String> =
-        generator.model().into_iter().map(str::to_owned).chain(evaluate.judges.iter().cloned()).collect();
+        generator.into_iter().map(str::to_owned).chain(evaluate.judges.iter().cloned()).collect();
     priced_and_ready(session, experiment, &used).await?;
     let mut order: Vec<usize> =
         (0..found.questions.len()).filter(|&i| config.applies(&results.questions[i]).is_ok()).collect();
     Random::new(SEED).shuffle(&mut order);
     order.truncate(design.questions);
-    Ok(NoiseCalls { found, generator, config, order })
+    Ok(NoiseCalls { found, repeated, config, order })
 }
 
 /// What is needed to answer and score a question several times.
 struct Repeats<'a> {
     design: NoiseDesign,
     models: ModelHandles,
-    generator: &'a GeneratorConfig,
-    pipeline: &'a PipelineConfig,
+    repeated: &'a RepeatedCalls<'a>,
+    /// The system, if it is one that is repeated.
+    system: Option<(&'a SystemTrial, SystemHandle)>,
     config: &'a MetricConfig,
     evaluate: &'a EvaluateSpec,
 }
 
+/// The scores of a question's repeated answers.
+struct RepeatedScores {
+    /// By answer and judgement.
+    rows: Vec<Vec<f64>>,
+    /// Whether the answers differ in their texts.
+    differ: bool,
+}
+
 impl Repeats<'_> {
-    /// The scores of a question's answers (answer × judgement); none if one of
-    /// them is missing. The generator is asked the question as it stands alone,
-    /// as in the run.
-    async fn scores(&self, question: &Question, found: &QuestionResult) -> Result<Option<Vec<Vec<f64>>>, Error> {
-        let asked = AskedQuestion { text: &question.question, history: &question.turns, filter: None };
-        let rewrites = self.pipeline.query.rewrites_question() && !found.queries.is_empty();
-        let SearchableQuestion { standalone, .. } = SearchableQuestion::new(rewrites, asked, found.queries.clone());
-        let passages = found.passages.as_slice();
+    /// An answer to a question, with the passages that it is from. The generator is asked the question as it stands
+    /// alone, as in the run.
+    async fn answer(
+        &self,
+        question: &Question,
+        found: &QuestionResult,
+        repeat: u32,
+    ) -> Result<(Answer, Vec<Passage>), Error> {
+        match (self.repeated, &self.system) {
+            (RepeatedCalls::Generator(pipeline, generator), _) => {
+                let asked = AskedQuestion { text: &question.question, history: &question.turns, filter: None };
+                let rewrites = pipeline.query.rewrites_question() && !found.queries.is_empty();
+                let SearchableQuestion { standalone, .. } =
+                    SearchableQuestion::new(rewrites, asked, found.queries.clone());
+                let repeated = self.models.for_repeat(repeat);
+                let generator = generator.build(&repeated.context(pipeline.embedder.as_deref()))?;
+                let answer = generator.generate(&standalone, &found.passages).await?;
+                Ok((answer, found.passages.clone()))
+            }
+            (RepeatedCalls::System(_), Some((trial, handle))) => {
+                let asked = SystemQuestion {
+                    id: &question.id,
+                    text: &question.question,
+                    history: &question.turns,
+                    seed: handle.seed + u64::from(repeat),
+                    parameters: &trial.parameters,
+                };
+                let service = handle.service.clone().with_repeat(repeat);
+                let reply = service.ask(&handle.system.request(&asked)).await?;
+                let reply = handle.system.read(&asked, &reply)?;
+                let passages = reply.passages.unwrap_or_default().into_iter();
+                let passages = passages.map(|passage| Passage { text: passage.text, ..Passage::default() }).collect();
+                Ok((Answer { text: reply.answer.unwrap_or_default(), ..Answer::default() }, passages))
+            }
+            (RepeatedCalls::System(trial), None) => {
+                Err(Error::NotFound(format!("there is no system `{}`", trial.system)))
+            }
+        }
+    }
+
+    /// The scores of a question's answers; none if one of them is missing.
+    async fn scores(&self, question: &Question, found: &QuestionResult) -> Result<Option<RepeatedScores>, Error> {
         let repeat = |i: usize| u32::try_from(i).unwrap_or(u32::MAX);
-        let mut rows = Vec::new();
+        let (mut rows, mut texts) = (Vec::new(), BTreeSet::new());
         for a in 0..self.design.answers {
-            let repeated = self.models.for_repeat(repeat(a));
-            let generator = self.generator.build(&repeated.context(self.pipeline.embedder.as_deref()))?;
-            let answer = generator.generate(&standalone, passages).await?;
-            let sample = Sample { question, passages, answer: Some(&answer), columns: None };
+            let (answer, passages) = self.answer(question, found, repeat(a)).await?;
+            texts.insert(answer.text.clone());
+            let sample = Sample { question, passages: &passages, answer: Some(&answer), columns: None };
             let mut row = Vec::new();
             for j in 0..self.design.judgements {
                 let built = self.config.build(&self.models.for_repeat(repeat(j)).metric_context(self.evaluate))?;
@@ -226,7 +321,8 @@ impl Repeats<'_> {
             }
             rows.push(row.into_iter().collect::<Option<Vec<f64>>>());
         }
-        Ok(rows.into_iter().collect())
+        let rows: Option<Vec<Vec<f64>>> = rows.into_iter().collect();
+        Ok(rows.map(|rows| RepeatedScores { rows, differ: texts.len() > 1 }))
     }
 }
 

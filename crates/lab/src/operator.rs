@@ -15,6 +15,10 @@ pub enum Operator {
     EmbedQueries,
     /// Vectors and words to indexes.
     Index,
+    /// Questions to the replies of a system.
+    Ask,
+    /// The passages of a system to places in the documents.
+    Anchor,
     /// Everything to scores, without a judge.
     Score,
     /// Everything to scores, by a judge.
@@ -43,6 +47,8 @@ impl Operator {
             Self::Stage(axis) => axis.stage(),
             Self::EmbedQueries => "embed queries",
             Self::Index => "index",
+            Self::Ask => "ask",
+            Self::Anchor => "anchor",
             Self::Score => "score",
             Self::Judge => "judge",
         }
@@ -57,8 +63,8 @@ impl Operator {
                     || matches!(axis.output(), Data::Queries | Data::Answers)
                     || (axis.input(), axis.output()) == (Data::Chunks, Data::Chunks)
             }
-            Self::Judge => true,
-            Self::Load | Self::EmbedQueries | Self::Index | Self::Score => false,
+            Self::Ask | Self::Judge => true,
+            Self::Load | Self::EmbedQueries | Self::Index | Self::Anchor | Self::Score => false,
         }
     }
 
@@ -75,7 +81,7 @@ static ALL: LazyLock<Vec<Operator>> = LazyLock::new(|| {
     let before = works().filter(is_before).map(|&axis| Operator::Stage(axis));
     let after = works().filter(|axis| !is_before(axis)).map(|&axis| Operator::Stage(axis));
     let begin = std::iter::once(Operator::Load).chain(before).chain([Operator::EmbedQueries, Operator::Index]);
-    begin.chain(after).chain([Operator::Score, Operator::Judge]).collect()
+    begin.chain(after).chain([Operator::Ask, Operator::Anchor, Operator::Score, Operator::Judge]).collect()
 });
 
 impl Ord for Operator {
@@ -116,7 +122,8 @@ mod tests {
             .map(|operator| serde_json::to_value(operator).unwrap().as_str().unwrap().to_owned())
             .collect();
         // New stages may come between these operators.
-        let expected = "load chunk enrich embed query embed_queries index retrieve rerank refine generate score judge";
+        let expected =
+            "load chunk enrich embed query embed_queries index retrieve rerank refine generate ask anchor score judge";
         let expected: Vec<&str> = expected.split(' ').collect();
         let found: Vec<&str> = names.iter().map(String::as_str).filter(|name| expected.contains(name)).collect();
         assert_eq!(found, expected);
@@ -132,8 +139,8 @@ mod tests {
     fn what_asks_models_for_each_question_waits() {
         let waits = |name: &&str| Operator::all().any(|operator| operator.name() == *name && operator.waits());
         let (asking, computing) = (
-            ["enrich", "query", "rerank", "refine", "generate", "judge"],
-            ["load", "chunk", "embed", "embed queries", "index", "retrieve", "score"],
+            ["enrich", "query", "rerank", "refine", "generate", "ask", "judge"],
+            ["load", "chunk", "embed", "embed queries", "index", "retrieve", "anchor", "score"],
         );
         assert!(asking.iter().all(waits) && !computing.iter().any(waits));
     }

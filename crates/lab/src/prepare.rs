@@ -5,6 +5,7 @@ mod even_sample;
 pub(crate) mod facts;
 pub(crate) mod questions;
 pub(crate) mod searched;
+mod systems;
 pub(crate) mod text_sample;
 
 use crate::{
@@ -12,7 +13,7 @@ use crate::{
     corpus::{CorpusSurvey, load, survey},
     error_chain,
     healing::run_context,
-    plan::{Plan, PlanInputs, Trial, trial},
+    plan::{GivenReplies, Plan, PlanInputs, Trial, trial},
     prepare::questions::{DatasetQuestions, import, read_questions},
     qualification::check_judges,
     session::{
@@ -75,6 +76,8 @@ pub struct PreparedRun {
 #[derive(Debug)]
 pub(crate) struct ModelsAndCorpus {
     pub(crate) identities: BTreeMap<String, Identity>,
+    /// The answers that exist already, by system.
+    pub(crate) given: BTreeMap<String, GivenReplies>,
     pub(crate) corpus: CorpusSurvey,
 }
 
@@ -82,7 +85,8 @@ impl ModelsAndCorpus {
     /// Models, and no corpus.
     #[cfg(test)]
     pub(crate) fn of_models(identities: BTreeMap<String, Identity>) -> Self {
-        Self { identities, corpus: CorpusSurvey { pdf_library: "none".to_owned(), ..CorpusSurvey::default() } }
+        let given = BTreeMap::new();
+        Self { identities, given, corpus: CorpusSurvey { pdf_library: "none".to_owned(), ..CorpusSurvey::default() } }
     }
 
     /// A plan for trials. `asked` holds the places of each trial's questions; without it, each is
@@ -97,6 +101,7 @@ impl ModelsAndCorpus {
         Arc::new(Plan::new(&PlanInputs {
             trials,
             identities: &self.identities,
+            given: &self.given,
             questions,
             asked,
             ..self.corpus.plan_inputs(&session.experiment)
@@ -121,9 +126,12 @@ impl Session {
 async fn check_and_plan(session: &Session, claimed: &mut ClaimedArtifacts) -> Result<PreparedRun, Error> {
     session.workspace().probe_and_flush().await?;
     let experiment = &session.experiment;
-    let mut mistakes = budget::unpriced(&session.budget().caps(), &experiment.models, &used_models(experiment));
+    let caps = session.budget().caps();
+    let mut mistakes = budget::unpriced(&caps, &experiment.models, &used_models(experiment));
+    mistakes.extend(budget::unpriced_systems(&caps, &experiment.systems));
     mistakes.extend(check_judges(session).await?);
-    let identities = identities(session, &mut mistakes).await;
+    let mut identities = identities(session, &mut mistakes).await;
+    identities.extend(systems::identities(session, &mut mistakes).await);
     mistakes.extend(check_vectors(session, &identities));
     let found = survey(session, &mut mistakes).await?;
     let imported = import(session, &mut mistakes).await?;
@@ -134,9 +142,10 @@ async fn check_and_plan(session: &Session, claimed: &mut ClaimedArtifacts) -> Re
     let loaded = load(session, claimed, source.clone(), &found).await?;
     let asked = read_questions(session, &loaded, imported, &found, &mut mistakes).await?;
     mistakes.extend(check_search(experiment, &asked.questions));
+    let given = systems::given(session, &asked.questions, &mut mistakes).await;
     Error::refuse(mistakes)?;
-    let sources = ModelsAndCorpus { identities, corpus: found };
     let DatasetQuestions { questions, report, corpus } = asked;
+    let sources = ModelsAndCorpus { identities, given, corpus: found };
     let trials = trial::grid(experiment);
     let plan = sources.plan(session, &trials, &questions, None);
     let run = format!("{}-{}", experiment.name, plan.key().short());

@@ -15,7 +15,7 @@ use crate::{
 use futures::{StreamExt, future};
 use models::{AnswerPiece, Embedder, InputKind, Message, ModelKind};
 use rag::{
-    Answer, Chunk, ChunkTable, Component, Corpus, Models, Passage, Pipeline, Query, Span,
+    Answer, Chunk, ChunkTable, Component, Corpus, Models, Passage, Pipeline, PipelineConfig, Query, Span,
     load::Source,
     pipeline::{AskedQuestion, PipelineEvent, QueryResult, Retrieval},
 };
@@ -62,6 +62,7 @@ const WARM_UP: &str = "ready";
 pub struct RunPipeline {
     run_context: Arc<RunContext>,
     trial: Trial,
+    config: PipelineConfig,
     inputs: CorpusInputs,
     outputs: Outputs,
     run: String,
@@ -107,6 +108,7 @@ impl RunPipeline {
         part: Option<(Part, PartClient)>,
     ) -> Result<Self, Error> {
         let (trial, inputs, artifacts) = record.trial_inputs(trial)?;
+        let config = trial.runnable()?.clone();
         let experiment = experiment_of(&session.experiment, record)?;
         let mut outputs = Outputs::new();
         for id in inputs.all() {
@@ -139,6 +141,7 @@ impl RunPipeline {
         Ok(Self {
             run_context: Arc::new(run_context),
             trial: trial.clone(),
+            config,
             inputs: inputs.clone(),
             outputs,
             run,
@@ -175,7 +178,7 @@ impl RunPipeline {
     /// Whether it uses the messages before a question; if not, a question is answered as if there
     /// were none.
     pub fn reads_history(&self) -> bool {
-        !self.trial.pipeline.query.is_nothing()
+        !self.config.query.is_nothing()
     }
 
     /// [`RunPipeline::query`] for a question that may come after messages and may have
@@ -218,7 +221,7 @@ impl RunPipeline {
             }
             Some((Part::Encoder, _)) => self.warm_embedder().await?,
             Some((Part::Reranker, _)) => {
-                for name in models_of_kind(&self.trial.pipeline, ModelKind::Rerank) {
+                for name in models_of_kind(&self.config, ModelKind::Rerank) {
                     self.run_context.models().reranker(name)?.rerank(WARM_UP, &[WARM_UP.to_owned()]).await?;
                 }
             }
@@ -295,7 +298,7 @@ impl RunPipeline {
 
     /// Whether it writes answers, besides finding passages.
     pub fn has_generator(&self) -> bool {
-        self.trial.pipeline.prompted_generator().is_some()
+        self.config.prompted_generator().is_some()
     }
 
     /// The text of a stretch of a document; none if it searches no such document.
@@ -329,7 +332,7 @@ impl RunPipeline {
     /// If it cannot be made.
     pub fn embedder(&self) -> Result<Option<(&str, Embedder)>, Error> {
         let models = self.run_context.models().in_turn(CallTurn::default());
-        let named = self.trial.pipeline.embedder.as_deref();
+        let named = self.config.embedder.as_deref();
         Ok(named.map(|name| Ok::<_, rag::Error>((name, models.embedder(name)?))).transpose()?)
     }
 
@@ -340,7 +343,7 @@ impl RunPipeline {
     /// # Errors
     /// If a model fails.
     pub async fn rerank(&self, question: &str, texts: &[String]) -> Result<Option<Vec<(usize, f32)>>, Error> {
-        let pipeline = &self.trial.pipeline;
+        let pipeline = &self.config;
         let models = self.run_context.models().in_turn(CallTurn::default());
         let Some(reranker) = pipeline.reranker.with_limit(texts.len()) else {
             let Some((_, embedder)) = self.embedder()? else { return Ok(None) };
@@ -396,19 +399,17 @@ impl RunPipeline {
 
     /// Opens what is searched and makes the stages, once.
     async fn build_pipeline(&self) -> Result<Pipeline, Error> {
-        let Self { run_context, trial, inputs, outputs, .. } = self;
+        let Self { run_context, config, inputs, outputs, .. } = self;
         let models = run_context.models().in_turn(CallTurn::default());
         match &self.part {
             None | Some((Part::VectorStore, _)) => {
                 let (corpus, _) = open_corpus(run_context, outputs, inputs).await?;
-                Ok(Pipeline::new(&trial.pipeline, corpus, &models)?)
+                Ok(Pipeline::new(config, corpus, &models)?)
             }
             Some((Part::Retriever, others)) => {
-                Ok(Pipeline::with_remote_chunks(&trial.pipeline, Arc::new(others.clone()), &models)?)
+                Ok(Pipeline::with_remote_chunks(config, Arc::new(others.clone()), &models)?)
             }
-            Some((_, others)) => {
-                Ok(Pipeline::with_remote_retrieval(&trial.pipeline, Arc::new(others.clone()), &models)?)
-            }
+            Some((_, others)) => Ok(Pipeline::with_remote_retrieval(config, Arc::new(others.clone()), &models)?),
         }
     }
 }
@@ -457,7 +458,7 @@ fn check_models(
     part: Option<Part>,
 ) -> Result<Vec<String>, Error> {
     let known = &record.provenance()?.identities;
-    let embedder = trial.pipeline.embedder.as_deref();
+    let embedder = trial.pipeline().and_then(|pipeline| pipeline.embedder.as_deref());
     let mut notes = Vec::new();
     for name in trial.models().collect::<BTreeSet<_>>() {
         let (Some(config), Some(then)) = (experiment.models.get(name), known.get(name)) else { continue };

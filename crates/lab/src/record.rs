@@ -19,10 +19,13 @@ use crate::{
     detectable::DetectableDifferences,
     engine::PlanOutcome,
     layout::RunFileName,
-    plan::{CorpusInputs, TaskId, Trial, TrialTasks},
+    plan::{
+        CorpusInputs, TaskId, Trial, TrialTasks,
+        trial::{SYSTEM, identity_name, not_run},
+    },
     results::{Answering, MetricComparison, Results, ScoreTable},
     run_summary::{RunSummary, results_bytes},
-    spec::Experiment,
+    spec::{Experiment, NONE},
 };
 use eval::{Question, statistics::Summary as MeanScore};
 use models::Identity;
@@ -405,22 +408,61 @@ impl RunRecord {
 
     /// The run's files as if it had only this trial, and the names of the trial's artifacts.
     pub(crate) fn of_one_trial(&self, id: &str) -> Result<(OneTrial, Vec<String>), Error> {
-        let (trial, inputs, artifacts) = self.trial_inputs(id)?;
         let provenance = self.provenance()?;
+        let summary = serde_json::to_vec(&self.summary.of_one_trial(id)).map_err(Error::table)?;
+        if let Some(system) = self.system_of(id) {
+            let provenance = RunProvenance { trials: Vec::new(), artifacts: BTreeMap::new(), ..provenance.clone() };
+            let models = BTreeSet::from([identity_name(system)]);
+            return Ok((OneTrial { provenance: provenance.to_json()?, summary, models }, Vec::new()));
+        }
+        let (trial, inputs, artifacts) = self.trial_inputs(id)?;
         let artifacts: BTreeMap<TaskId, String> =
             inputs.all().into_iter().filter_map(|id| Some((id, artifacts.get(&id)?.clone()))).collect();
         let names = artifacts.values().cloned().collect();
         let models = trial.models().map(str::to_owned).collect();
         let alone = ProvenanceTrial { trial: trial.clone(), inputs: inputs.clone() };
         let provenance = RunProvenance { trials: vec![alone], artifacts, ..provenance.clone() };
-        let summary = serde_json::to_vec(&self.summary.of_one_trial(id)).map_err(Error::table)?;
         Ok((OneTrial { provenance: provenance.to_json()?, summary, models }, names))
+    }
+
+    /// The system that a trial asked, if it is no pipeline.
+    pub fn system_of(&self, id: &str) -> Option<&str> {
+        let row = self.board().row(id)?;
+        row.labels.get(SYSTEM).map(String::as_str).filter(|&system| system != NONE)
+    }
+
+    /// The trial of this run that asked the same system as a trial of an earlier run: with the same parameters, or the
+    /// only one. `None` if the earlier trial is a pipeline.
+    ///
+    /// # Errors
+    /// If no trial asked that system, or several did with other parameters.
+    pub fn trial_of_same_system(&self, earlier: &Self, trial: &str) -> Result<Option<String>, Error> {
+        let Some(system) = earlier.system_of(trial) else { return Ok(None) };
+        let settings = earlier.board().row(trial).map(|row| &row.settings);
+        let asked: Vec<_> = self.board().rows.iter().filter(|row| self.system_of(&row.id) == Some(system)).collect();
+        let same = asked.iter().find(|row| Some(&row.settings) == settings);
+        match (same, asked.as_slice()) {
+            (Some(row), _) | (None, [row]) => Ok(Some(row.id.clone())),
+            (None, []) => Err(Error::Unusable(format!(
+                "the baseline is the system `{system}`, and no trial of {} asked it: name a trial with --trial",
+                self.title()
+            ))),
+            (None, several) => Err(Error::Unusable(format!(
+                "the baseline is the system `{system}`, and {} trials of {} asked it with other parameters: name one with \
+                 --trial",
+                several.len(),
+                self.title()
+            ))),
+        }
     }
 
     /// A trial, the artifacts that it searches, and their names.
     pub(crate) fn trial_inputs(&self, id: &str) -> Result<(&Trial, &CorpusInputs, &BTreeMap<TaskId, String>), Error> {
         let provenance = self.provenance()?;
         self.summary.check_trial(id)?;
+        if let Some(system) = self.system_of(id) {
+            return Err(not_run(id, system));
+        }
         let found = provenance.trials.iter().find(|found| found.trial.id == id);
         let found =
             found.ok_or_else(|| Error::Unusable(format!("trial `{id}` of {} retrieves nothing", self.title())))?;

@@ -35,7 +35,8 @@ pub(crate) use losses::{
 };
 pub(crate) use objective::contribution;
 pub use trial::{
-    EqualTrial, FunctionFailure, MetricResult, NotEnriched, QuestionResult, RetrievalCount, TrialResult, TrialUsage,
+    EqualTrial, FunctionFailure, MetricResult, NotEnriched, QuestionResult, ReplyFindings, RetrievalCount, TrialResult,
+    TrialUsage,
 };
 pub(crate) use verdict::nothing_retrieved;
 pub(crate) use winner::choose;

@@ -1,6 +1,7 @@
 //! Runs a prepared experiment: executes the missing tasks, collects the results, and stores them
 //! with the record of what they were made from.
 
+mod first_reply;
 mod search;
 mod search_scores;
 
@@ -74,6 +75,7 @@ impl<'a> Run<'a> {
         let workspace = session.workspace();
         workspace.write_run_file(&prepared.run, RunFileName::Experiment, session.experiment.text_to_store()).await?;
         log_start(session, prepared);
+        first_reply::check(session, prepared).await?;
         // This executes a grid too, in one step.
         let searched = search::search(self).await;
         if let Err(error) = &searched

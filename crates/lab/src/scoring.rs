@@ -10,18 +10,18 @@
 //! passages means that retrieval found nothing. A metric is refused before any
 //! call if no row has what it needs.
 
-mod parquet;
 mod results;
 mod scorer;
 mod systems;
 
-pub use parquet::{TableRowsError, UnreadableType, rows_of_batch};
 pub use results::{MetricScores, RowScores, ScoreResults};
 pub use scorer::{Scorer, ScoringMetric};
 pub use systems::{CompareError, ScoredAnswers};
 
+use results::{SEED, count_missing};
+
 use crate::{
-    Control, Error, Operator, Setup,
+    Control, Error, Operator, Setup, answers_file,
     budget::BudgetResult,
     plan::{CostEstimate, model_load::score_of},
     qualification,
@@ -31,22 +31,18 @@ use crate::{
 };
 use eval::{
     MetricConfig, Missing, Sample, Score, Scored,
-    dataset::{AnsweredRow, RowError, import_answers, read_answers},
+    dataset::{AnsweredRow, RowError, read_answers},
     statistics::Summary,
 };
 use futures::{StreamExt, stream};
 use rayon::prelude::*;
 use serde_json::{Map, Value};
 use std::{
-    collections::BTreeMap,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 use store::Journal;
-
-/// Resampling is seeded, so that the same scores give the same intervals.
-const SEED: u64 = 0x5EED;
 
 /// The number of rows that are scored at once, between two looks at the deadline
 /// and two reports of progress.
@@ -83,7 +79,7 @@ impl Scoring {
         let bytes = std::fs::read(file)
             .map_err(|error| Error::Refused(vec![format!("{} cannot be read: {error}", file.display())]))?;
         let name = file.display().to_string();
-        let rows = read(&name, bytes, documents).map_err(Error::Refused)?;
+        let rows = answers_file::read(&name, bytes, documents).map_err(Error::Refused)?;
         Self::of(spec, name, rows, !documents.is_empty(), setup).await
     }
 
@@ -329,12 +325,8 @@ impl Scoring {
         let judges = self.judges();
         let metrics: Vec<MetricScores> = configs.iter().map(|config| summary(config, &rows, &judges)).collect();
         let unchecked_places = self.unchecked_places(&metrics);
-        let scores: Vec<&Score> = rows.iter().flat_map(|row| row.scores.values()).map(|scored| &scored.score).collect();
-        let count = |is_one: fn(&Score) -> bool| scores.iter().filter(|score| is_one(score)).count();
-        let provider_errors = count(|score| matches!(score, Score::Missing(Missing::ProviderError(_))));
-        let function_errors = count(|score| matches!(score, Score::Missing(Missing::FunctionError(_))));
         let budget = BudgetResult::of(&self.scorer.budget);
-        ScoreResults {
+        let mut results = ScoreResults {
             file: self.file.clone(),
             judges: self.scorer.spec.evaluate.judges.clone(),
             metrics,
@@ -342,23 +334,19 @@ impl Scoring {
             spending: self.scorer.models.client().meter().by_model(),
             partial: budget.as_ref().and_then(BudgetResult::partial),
             budget,
-            provider_errors,
-            function_errors,
+            provider_errors: 0,
+            function_errors: 0,
             unchecked_places,
             damaged_entries: self.scorer.journal.as_ref().map_or(0, |journal| journal.n_damaged()),
-        }
+        };
+        results.count_errors();
+        results
     }
 }
 
 fn summary(config: &MetricConfig, rows: &[RowScores], judges: &[JudgeResult]) -> MetricScores {
     let name = config.label();
     let scores: Vec<Score> = rows.iter().filter_map(|row| Some(row.scores.get(&name)?.score.clone())).collect();
-    let mut missing: BTreeMap<String, usize> = BTreeMap::new();
-    for score in &scores {
-        if let Score::Missing(reason) = score {
-            *missing.entry(reason.name().to_owned()).or_default() += 1;
-        }
-    }
     MetricScores {
         judged: config.needs_judge(),
         qualified: config.needs_judge()
@@ -366,8 +354,8 @@ fn summary(config: &MetricConfig, rows: &[RowScores], judges: &[JudgeResult]) ->
             && judges.iter().all(|judge| judge.objection(config).is_none()),
         range: config.range(),
         higher_is_better: config.higher_is_better(),
+        missing: count_missing(&scores),
         summary: Summary::of(&scores, config.range(), SEED),
-        missing,
         name,
     }
 }
@@ -383,20 +371,6 @@ fn sample(row: &AnsweredRow) -> Sample<'_> {
         answer: row.answer.as_ref(),
         columns: Some(&row.columns),
     }
-}
-
-/// The rows of a file, or all its faults.
-fn read(name: &str, bytes: Vec<u8>, documents: &[rag::Document]) -> Result<Vec<AnsweredRow>, Vec<String>> {
-    let lines = |errors: Vec<eval::dataset::ImportError>| errors.iter().map(ToString::to_string).collect();
-    if !bytes.starts_with(b"PAR1") {
-        return import_answers(name, &bytes, documents).map_err(lines);
-    }
-    let table = parquet::jsonl(bytes).map_err(|reason| vec![format!("{name}: {reason}")])?;
-    // This name tells the importer the format of the rows; the file's own name may tell another.
-    import_answers("rows.jsonl", &table, documents).map_err(|errors| {
-        let row = |error: eval::dataset::ImportError| format!("{name}: row {}: {}", error.line, error.reason());
-        errors.into_iter().map(row).collect()
-    })
 }
 
 /// Why a metric cannot apply to a row, whatever the answer is.

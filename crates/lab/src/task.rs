@@ -10,6 +10,7 @@ pub(crate) mod fixture;
 mod handles;
 pub(crate) mod read;
 mod rows;
+pub(crate) mod systems;
 mod usage;
 mod work;
 
@@ -48,6 +49,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 use store::{ArtifactStore, Event, EventLog};
+use systems::SystemHandles;
 use work::{OutputContent, TaskContext, TaskOutput, doer};
 
 /// What a task made.
@@ -97,6 +99,7 @@ pub struct RunContext {
     components: Components,
     log: Option<EventLog>,
     models: Arc<ModelHandles>,
+    systems: SystemHandles,
     tables: Cache<ChunkTable>,
     indexes: corpus::IndexCache,
     /// The token vectors of all questions, by model.
@@ -139,6 +142,7 @@ impl RunContext {
         models: Arc<ModelHandles>,
     ) -> Self {
         let (run, questions, log) = (run.to_owned(), Vec::new(), None);
+        let systems = SystemHandles::new(&experiment, models.model_context().clone(), models.client().clone());
         let components = Components::of(&experiment);
         // A few corpora stay in memory, because trials with the same corpus run one after the other.
         let (tables, question_tokens) = (Cache::new(4), Cache::new(4));
@@ -152,6 +156,7 @@ impl RunContext {
             components,
             log,
             models,
+            systems,
             tables,
             indexes: corpus::IndexCache::default(),
             question_tokens,
@@ -205,6 +210,11 @@ impl RunContext {
     /// the task's key.
     pub(crate) fn name(&self, task: &Task, partial: bool) -> String {
         if partial { layout::partial(&self.run, now_ms(), &task.artifact()) } else { task.artifact() }
+    }
+
+    /// The handles of the experiment's systems.
+    pub(crate) fn systems(&self) -> &SystemHandles {
+        &self.systems
     }
 
     /// The handles of the experiment's models.

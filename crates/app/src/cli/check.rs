@@ -38,7 +38,8 @@ pub struct CheckArguments {
     /// The bundle that `reverie promote` made: a folder, or a URL such as s3://bucket/manuals-1.
     #[arg(long, value_name = "BUNDLE", value_hint = clap::ValueHint::AnyPath)]
     against: String,
-    /// The trial of the run; default: the winner, else the first of the leaderboard.
+    /// The trial of the run; default: the one that asked the bundle's system, if it is of a system; otherwise the
+    /// winner, else the first of the leaderboard.
     #[arg(long, value_name = "ID")]
     trial: Option<String>,
     /// The mean loss that is tolerated, as a share of the metric's range.
@@ -59,11 +60,15 @@ pub struct CheckArguments {
 pub async fn run(cx: &CommandContext, arguments: CheckArguments) -> Result<u8, CommandFailure> {
     let session = environment::open_to_read(&arguments.file.experiment, cx.setup())?;
     let record = arguments.run.record(cx, &session).await?;
-    let answering = record.answering(arguments.trial.as_deref())?;
     let (manifest, bundle) = lab::Bundle::record(&arguments.against, &cx.setup()).await?;
+    let same = match arguments.trial {
+        Some(_) => None,
+        None => record.trial_of_same_system(&bundle, &manifest.trial)?,
+    };
+    let answering = record.answering(arguments.trial.as_deref().or(same.as_deref()))?;
     let mut check = Check::of((&manifest, &bundle), (&record, &answering.trial), arguments.margin)?;
     let trials = record.board().rows.len();
-    if arguments.trial.is_none() && trials > 1 {
+    if arguments.trial.is_none() && same.is_none() && trials > 1 {
         check.notes.push(format!(
             "{} was chosen from {trials} trials by these questions, which flatters it; choose one beforehand, and \
              name it with --trial",

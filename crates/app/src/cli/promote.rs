@@ -11,6 +11,9 @@ use crate::{
 /// A bundle holds the resolved pipeline, its chunks and indexes, the identities of
 /// its models, its scores with their intervals, and the digest of every file. It is
 /// never changed. The models themselves are not in it.
+///
+/// Of a trial that is another system, the bundle holds its scores alone: it is a
+/// baseline for `reverie check`, and cannot be served.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   reverie promote --output bundles/manuals-1
@@ -36,14 +39,18 @@ pub async fn run(cx: &CommandContext, arguments: PromoteArguments) -> Result<u8,
         cx.note(note);
     }
     let manifest = lab::Bundle::make(&session, &record, &answering.trial, &arguments.output).await?;
+    let output = &arguments.output;
+    let use_it = match record.system_of(&answering.trial) {
+        Some(system) => format!("later runs of {system} are compared with it by: reverie check --against {output}"),
+        None => format!("serve it with: reverie serve {output}"),
+    };
     cx.finish(&manifest, |manifest| {
         format!(
-            "{output}: trial {} of run {}, {:.1} MB, digest {}\nserve it with: reverie serve {output}",
+            "{output}: trial {} of run {}, {:.1} MB, digest {}\n{use_it}",
             manifest.trial,
             manifest.run,
             manifest.bytes() as f64 / 1e6,
             &manifest.digest()[..12],
-            output = arguments.output
         )
     })
 }

@@ -72,9 +72,10 @@ const STYLE: TableStyle = TableStyle::new()
 
 /// The components of a trial, axis by axis; an axis without a component is left out.
 fn combination(labels: &BTreeMap<String, String>) -> String {
-    let there = lab::Axis::NAMES.iter().filter_map(|axis| Some((axis, labels.get(*axis)?)));
+    let names = lab::label_names([labels]);
+    let there = names.iter().filter_map(|name| Some((name, labels.get(name)?)));
     let there = there.filter(|(_, label)| *label != "none");
-    there.map(|(axis, label)| format!("{axis} {label}")).collect::<Vec<_>>().join(", ")
+    there.map(|(name, label)| format!("{name} {label}")).collect::<Vec<_>>().join(", ")
 }
 
 /// A number with this many decimals. A zero has no sign.

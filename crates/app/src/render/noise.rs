@@ -4,7 +4,7 @@ use lab::NoiseResult;
 
 /// The shares of the noise, and the standard error with more repeats.
 pub fn noise(result: &NoiseResult) -> String {
-    let NoiseResult { trial, metric, noise, used, left_out, n_questions, standard_errors } = result;
+    let NoiseResult { trial, metric, noise, used, left_out, varying, n_questions, standard_errors } = result;
     let all = noise.question + noise.generation + noise.judge;
     let share = |part: f64| if all > 0.0 { 100.0 * part / all } else { 0.0 };
     let mut text = format!(
@@ -19,6 +19,9 @@ pub fn noise(result: &NoiseResult) -> String {
             share(part),
             part.sqrt()
         ));
+    }
+    if let Some(varying) = varying {
+        text.push_str(&format!("\n{varying} of {used} questions were not always answered in the same words"));
     }
     let [now, questions, answers, judgements] = standard_errors;
     text.push_str(&format!(

@@ -143,14 +143,12 @@ pub fn estimate(cost: &CostEstimate) -> String {
             Some(usd) => format!("about {}", Cap::Usd.amount(usd)),
             None => "its price is not known: write `price` to see what it costs".to_owned(),
         };
-        let _ = write!(
-            text,
-            "\n  {}: {} calls, {} tokens read, {} written, {money}",
-            model.model,
-            count(model.calls as usize),
-            count(model.prompt_tokens as usize),
-            count(model.completion_tokens as usize)
-        );
+        let (calls, read) = (count(model.calls as usize), count(model.prompt_tokens as usize));
+        let tokens = match model.is_system {
+            true => "its tokens are not known".to_owned(),
+            false => format!("{read} tokens read, {} written", count(model.completion_tokens as usize)),
+        };
+        let _ = write!(text, "\n  {}: {calls} calls, {tokens}, {money}", model.model);
     }
     if cost.cost_usd == Some(0.0) && cost.budget.is_empty() {
         return text;

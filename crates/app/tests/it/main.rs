@@ -58,6 +58,7 @@ mod soak;
 mod stores;
 mod surroundings;
 mod swapped_bundles;
+mod systems;
 mod tls;
 mod traces;
 mod upstream;

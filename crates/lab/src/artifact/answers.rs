@@ -17,11 +17,30 @@ pub struct NoAnswer {
     pub budget: bool,
 }
 
+/// The reason for a question to which answers that exist already have none.
+const ABSENT: &str = "the file has no answer to this question";
+
 impl NoAnswer {
+    /// The reason that an error gives.
+    pub(crate) fn of(error: &Error) -> Self {
+        let function = match crate::model_error(error) {
+            Some(models::Error::Function(failed)) => Some(Failure::of_model("system", (**failed).clone())),
+            _ => crate::failed_function(error).cloned(),
+        };
+        let budget = matches!(crate::model_error(error), Some(models::Error::BudgetExhausted { .. }));
+        Self { reason: crate::error_chain(error), function: function.map(Box::new), budget }
+    }
+
+    /// The reason for a question to which answers that exist already have none.
+    pub(crate) fn absent() -> Self {
+        Self { reason: ABSENT.to_owned(), function: None, budget: false }
+    }
+
     /// Why the scores that need the answer are missing.
     pub fn missing(&self) -> eval::Missing {
         match &self.function {
             Some(failure) => eval::Missing::FunctionError(failure.clone()),
+            None if self.reason == ABSENT => eval::Missing::NotAnswered(self.reason.clone()),
             None if self.budget => eval::Missing::Budget(self.reason.clone()),
             None => eval::Missing::ProviderError(self.reason.clone()),
         }

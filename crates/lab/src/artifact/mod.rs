@@ -8,6 +8,7 @@ mod documents;
 mod enriched;
 mod passages;
 mod queries;
+mod replies;
 mod scores;
 mod vectors;
 
@@ -16,6 +17,7 @@ pub use documents::DocumentRow;
 pub use enriched::EnrichedRow;
 pub use passages::PassageRow;
 pub use queries::QueryRow;
+pub use replies::ReplyRow;
 pub use scores::ScoreRow;
 pub use vectors::{decode_vectors, encode_vectors};
 

@@ -1,11 +1,10 @@
 //! The columns of a leaderboard and their cells.
 
 use crate::{
-    plan::Trial,
+    plan::{Trial, trial::label_names},
     results::{MetricResult, Results, TrialResult},
 };
 use eval::{Missing, Score, statistics::Summary};
-use rag::Axis;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -100,11 +99,11 @@ impl Cell {
     }
 }
 
-/// The axes on which trials differ; other axes tell nothing.
-pub(crate) fn varying<'a>(trials: impl IntoIterator<Item = &'a Trial>) -> Vec<&'static str> {
+/// The names of the labels on which trials differ; others tell nothing.
+pub(crate) fn varying<'a>(trials: impl IntoIterator<Item = &'a Trial>) -> Vec<String> {
     let trials: Vec<&Trial> = trials.into_iter().collect();
-    let differs = |axis: &&str| trials.windows(2).any(|pair| pair[0].labels.get(*axis) != pair[1].labels.get(*axis));
-    Axis::NAMES.iter().copied().filter(differs).collect()
+    let differs = |name: &String| trials.windows(2).any(|pair| pair[0].labels.get(name) != pair[1].labels.get(name));
+    label_names(trials.iter().map(|trial| &trial.labels)).into_iter().filter(differs).collect()
 }
 
 /// All columns, including those that are not worth showing: tables for programs have them.
@@ -113,7 +112,7 @@ pub(super) fn columns(results: &Results) -> Vec<Column> {
     let split = results.trials.iter().any(|found| found.test.is_some());
     // Search times that nobody notices, and the tokens of a local embedder, are not shown.
     let is_noticed = |found: &TrialResult| {
-        let generates = found.trial.pipeline.generator.is_some();
+        let generates = found.trial.pipeline().is_none_or(|pipeline| pipeline.generator.is_some());
         found.latency_p50.is_some_and(|seconds| generates || seconds >= PERCEIVED)
     };
     let waited = results.trials.iter().any(is_noticed);
@@ -131,8 +130,9 @@ pub(super) fn columns(results: &Results) -> Vec<Column> {
         digits,
         shown,
     };
-    let axis = |&axis: &&'static str| column(ColumnKind::Axis, axis, axis, 0, varying.contains(&axis));
-    let mut columns: Vec<Column> = Axis::NAMES.iter().map(axis).collect();
+    let label = |name: &String| column(ColumnKind::Axis, name, name, 0, varying.contains(name));
+    let labels = label_names(results.trials.iter().map(|found| &found.trial.labels));
+    let mut columns: Vec<Column> = labels.iter().map(label).collect();
     columns.push(column(ColumnKind::Objective, "objective", "objective", 3, !results.objective.is_empty()));
     columns.push(column(ColumnKind::Test, "test", "on test questions", 3, split));
     let metric = |metric: &MetricResult| Column {
@@ -174,7 +174,10 @@ pub(super) fn cells(found: &TrialResult, columns: &[Column]) -> Vec<Cell> {
         ColumnKind::Metric => of_metric(found, &column.name),
         ColumnKind::Seconds if column.name == "latency_p50" => Cell::of(found.latency_p50),
         ColumnKind::Seconds => Cell::of(found.latency_p95),
-        ColumnKind::Tokens if column.name == "index_tokens" => Cell::Number(found.index_tokens as f64),
+        // What the index of a system took is not known.
+        ColumnKind::Tokens if column.name == "index_tokens" => {
+            Cell::of(found.replies.is_none().then_some(found.index_tokens as f64))
+        }
         ColumnKind::Tokens => Cell::of(found.tokens),
         ColumnKind::Money if column.name == "index_cost_usd" => Cell::of(found.index_cost_usd),
         ColumnKind::Money => Cell::of(found.cost_usd),

@@ -20,7 +20,7 @@ fn scored() -> Results {
 
 fn generates(results: &mut Results) {
     let generator = json!({ "compact": { "model": "m" } });
-    results.trials[1].trial.pipeline.generator = serde_json::from_value(generator).unwrap();
+    results.trials[1].trial.pipeline_mut().generator = serde_json::from_value(generator).unwrap();
 }
 
 fn used(results: &mut Results, written: u64) {

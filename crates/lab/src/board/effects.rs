@@ -8,7 +8,7 @@
 
 use super::columns::varying;
 use crate::{
-    plan::trial::NONE,
+    plan::trial::{NONE, SYSTEM, label_names},
     results::{Results, TrialResult},
 };
 use eval::statistics::{Interval, bootstrap_mean, mean};
@@ -42,12 +42,16 @@ pub struct Effect {
 /// their order, the best value of each first.
 pub(super) fn effects(results: &Results) -> Vec<Effect> {
     let axes = varying(results.trials.iter().map(|found| &found.trial));
-    let Some(first) = results.trials.first().filter(|_| !results.objective.is_empty()) else { return Vec::new() };
+    if results.objective.is_empty() {
+        return Vec::new();
+    }
     let scores = results.contributions(&BTreeMap::new());
     let mut all = Vec::new();
-    for axis in axes {
+    for axis in &axes {
+        let on_axis = || results.trials.iter().filter(|found| is_on_axis(found, axis));
+        let Some(first) = on_axis().next() else { continue };
         let baseline = label(first, axis);
-        let mut values: Vec<&str> = results.trials.iter().map(|found| label(found, axis)).collect();
+        let mut values: Vec<&str> = on_axis().map(|found| label(found, axis)).collect();
         values.sort_unstable();
         values.dedup();
         let others = values.into_iter().filter(|value| *value != baseline);
@@ -66,7 +70,8 @@ fn effect(
     value: &str,
     baseline: &str,
 ) -> Effect {
-    let with = |value: &str| results.trials.iter().filter(move |found| label(found, axis) == value).collect();
+    let is_ours = |found: &TrialResult, value: &str| is_on_axis(found, axis) && label(found, axis) == value;
+    let with = |value: &str| results.trials.iter().filter(|found| is_ours(found, value)).collect();
     let (ours, theirs): (Vec<&TrialResult>, Vec<&TrialResult>) = (with(value), with(baseline));
     let mut pairs = 0;
     let mut by_question: Vec<Vec<f64>> = vec![Vec::new(); results.questions.len()];
@@ -95,13 +100,21 @@ fn label<'a>(found: &'a TrialResult, axis: &str) -> &'a str {
     found.trial.labels.get(axis).map_or(NONE, String::as_str)
 }
 
+/// Whether a trial can have values on an axis: pipelines on the axes of `[space]`, systems on their parameters.
+fn is_on_axis(found: &TrialResult, axis: &str) -> bool {
+    match Axis::NAMES.contains(&axis) {
+        true => found.trial.pipeline().is_some(),
+        false => axis != SYSTEM && label(found, axis) != NONE,
+    }
+}
+
 /// Whether two trials have equal values on all other axes. An embedder that one of them does not
 /// use makes no difference.
 fn is_equal_but(axis: &str, one: &TrialResult, other: &TrialResult) -> bool {
     let is_used = |found: &TrialResult, axis: &str| axis != Axis::Embedder.name() || label(found, axis) != NONE;
-    Axis::NAMES
+    label_names([&one.trial.labels, &other.trial.labels])
         .iter()
-        .filter(|name| **name != axis)
+        .filter(|name| *name != axis)
         .all(|name| label(one, name) == label(other, name) || !is_used(one, name) || !is_used(other, name))
 }
 

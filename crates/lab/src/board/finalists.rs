@@ -28,33 +28,48 @@ impl Board {
     /// # Errors
     /// If no trial was scored, so that none is better than another.
     pub fn finalists(&self, best: usize, more: &[(Axis, Value)]) -> Result<String, NoFinalists> {
-        if let Some(reason) = &self.unscored {
-            return Err(NoFinalists { reason: reason.clone() });
-        }
-        let rows: Vec<&BoardRow> = self.leading(best).collect();
+        let spaces = self.finalist_spaces(best, more)?;
         let mut text = format!(
             "# The first {} of the {} pipelines of run {} of `{}`, by {}.\n",
-            count(rows.len()),
+            count(spaces.len()),
             count(self.rows.len()),
             self.run,
             self.experiment,
             self.objective.join(", ")
         );
-        for row in rows {
-            let _ = write!(text, "\n[[space]]  # {}\n", row.id);
-            let pipeline = serde_json::from_value::<PipelineConfig>(json!(row.settings)).ok();
-            let does_something = |axis: Axis| pipeline.as_ref()?.on(axis).map(|value| !value.is_nothing());
-            for axis in Axis::ALL {
-                let given = more.iter().rev().find(|(on, _)| on == axis).map(|(_, value)| value);
-                let own = row.settings.get(axis.name()).filter(|_| does_something(*axis).unwrap_or_default());
-                if let Some(value) = given.or(own) {
-                    let _ = writeln!(text, "{} = {}", axis.name(), inline(value));
-                }
+        for (trial, space) in spaces {
+            let _ = write!(text, "\n[[space]]  # {trial}\n");
+            for (axis, value) in &space {
+                let _ = writeln!(text, "{} = {}", axis.name(), inline(value));
             }
         }
         Ok(text)
     }
+
+    /// The same as values: each trial's id, and its value on each axis that does something.
+    ///
+    /// # Errors
+    /// As [`Board::finalists`].
+    pub fn finalist_spaces(&self, best: usize, more: &[(Axis, Value)]) -> Result<Vec<FinalistSpace<'_>>, NoFinalists> {
+        if let Some(reason) = &self.unscored {
+            return Err(NoFinalists { reason: reason.clone() });
+        }
+        let space = |row: &'_ BoardRow| {
+            let pipeline = serde_json::from_value::<PipelineConfig>(json!(row.settings)).ok();
+            let does_something = |axis: Axis| pipeline.as_ref()?.on(axis).map(|value| !value.is_nothing());
+            let value = |axis: Axis| {
+                let given = more.iter().rev().find(|(on, _)| *on == axis).map(|(_, value)| value);
+                let own = row.settings.get(axis.name()).filter(|_| does_something(axis).unwrap_or_default());
+                Some((axis, given.or(own)?.clone()))
+            };
+            Axis::ALL.iter().filter_map(|axis| value(*axis)).collect()
+        };
+        Ok(self.leading(best).map(|row| (row.id.as_str(), space(row))).collect())
+    }
 }
+
+/// A trial's id, and its values by axis, in the order of the stages.
+pub type FinalistSpace<'a> = (&'a str, Vec<(Axis, Value)>);
 
 /// A value as TOML in one line. Settings that are not given are left out, since TOML has no null.
 fn inline(value: &Value) -> String {

@@ -235,7 +235,7 @@ fn of_trials((text, trials): (String, Vec<&str>)) -> Note {
 fn not_enriched(results: &Results) -> impl Iterator<Item = Note> {
     let text = |found: &TrialResult| {
         let NotEnriched { chunks, total, reason } = found.not_enriched.as_ref()?;
-        let (n, all, name) = (count(*chunks), count(*total), found.trial.pipeline.enrich.name());
+        let (n, all, name) = (count(*chunks), count(*total), found.trial.pipeline()?.enrich.name());
         Some(format!("{name} wrote nothing usable for {n} of {all} chunks, most often because: {reason}"))
     };
     group_by_text(results, move |found| Vec::from_iter(text(found))).map(of_trials)
@@ -275,6 +275,10 @@ fn cut_text(share: &CutShare, texts: &str) -> String {
 /// Notes on operators whose calls are unknown.
 fn unknown_prices(results: &Results) -> impl Iterator<Item = Note> {
     let text = |found: &TrialResult| {
+        if found.replies.is_some() && !found.usage.unknown.is_empty() {
+            let cost = if found.cost_usd.is_none() { " and the cost" } else { "" };
+            return vec![format!("the tokens{cost} are unknown: replies do not state them")];
+        }
         // Models of this process cost nothing, whatever their calls were.
         let cost = match found.cost_usd.and(found.index_cost_usd) {
             Some(_) => "",
@@ -316,7 +320,7 @@ fn fallbacks(results: &Results) -> impl Iterator<Item = Note> {
         let most = reasons.iter().rev().max_by_key(|reason| times(reason))?;
         let (n, all, often) = (count(reasons.len()), count(found.questions.len()), times(most));
         let why = if often == reasons.len() { (*most).to_owned() } else { format!("{most} ({} times)", count(often)) };
-        let name = found.trial.pipeline.query.name();
+        let name = found.trial.pipeline()?.query.name();
         Some(format!("{name} fell back for {n} of {all} questions, most often because: {why}"))
     };
     group_by_text(results, move |found| Vec::from_iter(text(found))).map(of_trials)

@@ -264,7 +264,7 @@ fn finalists_are_the_space_of_an_experiment_that_has_just_these_trials() {
     // A text with everything that TOML could take for its own.
     let settings =
         json!({ "python": { "function": "cut", "source": "# \"x\" \\ [t]\ndef cut(text):\n    return [text]\n" } });
-    results.trials[1].trial.pipeline.chunker = serde_json::from_value(settings).unwrap();
+    results.trials[1].trial.pipeline_mut().chunker = serde_json::from_value(settings).unwrap();
     let board = Board::of(&results);
     let more = [(Axis::Generator, json!({ "compact": { "model": "gpt" } }))];
     let text = board.finalists(2, &more).unwrap();
@@ -273,9 +273,9 @@ fn finalists_are_the_space_of_an_experiment_that_has_just_these_trials() {
     let next = crate::Experiment::parse(&file, ".").map_err(|errors| format!("{errors:#?}\n{file}")).unwrap();
     let pipelines: Vec<_> = next.space.combinations().collect();
     assert_eq!(pipelines.len(), 2, "{file}");
-    assert_eq!(pipelines[0].chunker, results.trials[0].trial.pipeline.chunker);
-    assert_eq!(pipelines[1].chunker, results.trials[1].trial.pipeline.chunker);
-    assert_eq!(pipelines[1].retriever, results.trials[1].trial.pipeline.retriever);
+    assert_eq!(pipelines[0].chunker, results.trials[0].trial.pipeline().unwrap().chunker);
+    assert_eq!(pipelines[1].chunker, results.trials[1].trial.pipeline().unwrap().chunker);
+    assert_eq!(pipelines[1].retriever, results.trials[1].trial.pipeline().unwrap().retriever);
     assert!(pipelines.iter().all(|pipeline| pipeline.models() == ["gpt"]));
     assert_eq!(board.finalists(9, &[]).unwrap().matches("[[space]]").count(), 3);
 }
@@ -296,7 +296,7 @@ fn queries_that_were_not_written_are_counted_for_the_trials_that_share_them() {
     for (trial, reasons) in
         results.trials.iter_mut().zip([vec!["down", "cut", "cut"], vec!["down", "cut", "cut"], vec!["down"]])
     {
-        trial.trial.pipeline.query = serde_json::from_value(json!({ "hyde": { "model": "m" } })).unwrap();
+        trial.trial.pipeline_mut().query = serde_json::from_value(json!({ "hyde": { "model": "m" } })).unwrap();
         for (question, reason) in trial.questions.iter_mut().zip(reasons) {
             question.query_fallback = Some(reason.to_owned());
         }

@@ -16,7 +16,7 @@ impl Part {
     pub async fn of_bundle(address: &str, setup: &Setup) -> Result<Vec<Self>, Error> {
         let (manifest, record) = Bundle::record(address, setup).await?;
         let (trial, ..) = record.trial_inputs(&manifest.trial)?;
-        let pipeline = &trial.pipeline;
+        let pipeline = trial.runnable()?;
         let asks = |kind: ModelKind| !models_of_kind(pipeline, kind).is_empty();
         let has = |part: &Self| match part {
             Self::Encoder => pipeline.embedder.is_some() || asks(ModelKind::Embedding),

@@ -1,8 +1,12 @@
 //! What a bundle uses beyond its own files: code, variables of the environment, and addresses. A
 //! service checks this before it opens a bundle that is named over HTTP.
 
-use crate::{Error, RunRecord, record::experiment_of, spec::Experiment};
-use models::ModelConfig;
+use crate::{
+    Error, RunRecord,
+    record::experiment_of,
+    spec::{Experiment, SystemSpec},
+};
+use models::{EndpointAccess, ModelConfig};
 use reqwest::Url;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -59,16 +63,24 @@ impl Reach {
         let root = experiment.root();
         let mut reach = Self { functions: has_function(&root), ..Self::default() };
         for model in experiment.models.values() {
-            reach.add(model);
+            reach.add_model(model);
+        }
+        for system in experiment.systems.values().filter_map(SystemSpec::asked) {
+            let settings = system.settings();
+            reach.functions |= settings.runs_code();
+            settings.endpoint_access().into_iter().for_each(|access| reach.add(access));
         }
         reach
     }
 
-    fn add(&mut self, model: &ModelConfig) {
-        let Some(access) = model.endpoint_access() else {
-            self.addresses.extend(local_file(model));
-            return;
-        };
+    fn add_model(&mut self, model: &ModelConfig) {
+        match model.endpoint_access() {
+            Some(access) => self.add(access),
+            None => self.addresses.extend(local_file(model)),
+        }
+    }
+
+    fn add(&mut self, access: EndpointAccess) {
         let address = match (access.address_variable, Url::parse(&access.address)) {
             (Some(variable), _) => format!("{} or what {variable} says", access.address),
             (None, Ok(url)) if url.has_host() => url.origin().ascii_serialization() + url.path().trim_end_matches('/'),
@@ -179,7 +191,8 @@ mod tests {
             let providers: toml::Table = toml::from_str(chat).unwrap();
             for (provider, settings) in providers {
                 let model = serde_json::json!({ "chat": { provider: settings } });
-                reach.add(&serde_json::from_value(model).unwrap());
+                let model: ModelConfig = serde_json::from_value(model).unwrap();
+                reach.add_model(&model);
             }
             reach
         };

@@ -43,7 +43,7 @@ mod tests {
     fn tasks_that_compute_share_the_cores_those_that_wait_have_places_and_embedding_is_alone() {
         let engine = Local { cores: 3, tasks: 16 };
         let alone = ["embed"];
-        let waiting = ["enrich", "query", "rerank", "refine", "generate", "judge"];
+        let waiting = ["enrich", "query", "rerank", "refine", "generate", "ask", "judge"];
         for operator in Operator::all() {
             let name = operator.name();
             let expected = match name {

@@ -9,13 +9,14 @@ use crate::{
     results::{QuestionResult, Results, TrialResult, cut_share},
     task::{chunk_table, open_indexes},
     warning::{
-        CutTextsFacts, EvidenceFacts, FilterFacts, PromptFacts, RunFacts, TrialFindings, Warning, WarningCode, find,
+        CutTextsFacts, EvidenceFacts, FilterFacts, PromptFacts, ReplyFacts, RunFacts, TrialFindings, Warning,
+        WarningCode, find,
     },
 };
 use eval::{Evidence, Question, Score};
 use models::Ledger;
 use rag::{
-    Component,
+    Component, PipelineConfig,
     chunk::ChunkerConfig,
     index::{Bm25Index, IndexKind},
     pipeline::chunks_left_by_filter,
@@ -94,6 +95,14 @@ fn findings(results: &Results, trial: &TrialResult) -> TrialFindings {
             .collect(),
         filter: filter_facts(results, trial),
         prompts: PromptFacts { answers: answers.len(), cut: cut.len(), passages: cut.iter().sum() },
+        replies: trial.replies.as_ref().map(|replies| ReplyFacts {
+            questions: replies.questions,
+            without_reply: replies.without_reply,
+            passages: replies.passages,
+            unanchored: replies.unanchored,
+            versions: replies.versions.clone(),
+            version: replies.version.clone(),
+        }),
         beyond_judge: verdicts.iter().filter(is_too_long).count(),
         judged: verdicts.len(),
         ..TrialFindings::default()
@@ -118,8 +127,8 @@ fn cut_texts(ledger: &Ledger, of_chunks: bool) -> impl Iterator<Item = CutTextsF
 /// few chunks have the words of the question, or the chunker joins hits. So a question counts as short only if the
 /// search remarked that its filter left too few chunks.
 fn filter_facts(results: &Results, trial: &TrialResult) -> FilterFacts {
-    let pipeline = &trial.trial.pipeline;
-    let Some(wanted) = pipeline.retriever.limit().filter(|_| pipeline.passage_stages().is_empty()) else {
+    let limit = |pipeline: &PipelineConfig| pipeline.retriever.limit().filter(|_| pipeline.passage_stages().is_empty());
+    let Some(wanted) = trial.trial.pipeline().and_then(limit) else {
         return FilterFacts::default();
     };
     if trial.retrieval.is_none() {
@@ -181,7 +190,7 @@ impl<'a> ChunkReader<'a> {
             if found.searched == 0 {
                 continue;
             }
-            let (tasks, pipeline) = (&prepared.plan.trials[number], &result.trial.pipeline);
+            let (tasks, Some(pipeline)) = (&prepared.plan.trials[number], result.trial.pipeline()) else { continue };
             let lacks_total = found.cut_texts.iter().any(|cut| cut.of_chunks && cut.all.is_none());
             let wants_chunks =
                 looks_for(WarningCode::EvidenceInNoChunk) || (lacks_total && looks_for(WarningCode::LongTexts));
@@ -466,7 +475,7 @@ mod tests {
         assert_eq!(filter(&results), FilterFacts { questions: 1, short: 1, wanted: 3 });
         results.trials[2].questions[0].passages = vec![passage(), passage(), passage()];
         assert_eq!(filter(&results), FilterFacts { questions: 1, short: 0, wanted: 3 });
-        results.trials[2].trial.pipeline.reranker = from_value(json!({ "none": { "top_n": 1 } })).unwrap();
+        results.trials[2].trial.pipeline_mut().reranker = from_value(json!({ "none": { "top_n": 1 } })).unwrap();
         assert_eq!(filter(&results), FilterFacts::default(), "a step after the retriever changes the number");
     }
 }

@@ -4,7 +4,7 @@
 use crate::{
     artifact::NoAnswer,
     engine::PlanOutcome,
-    plan::{Plan, Trial},
+    plan::{Plan, Trial, trial::SYSTEM},
     results::FunctionFailure,
 };
 use eval::{Missing, Score, Scored};
@@ -36,7 +36,9 @@ pub(super) fn of_trial(
     let mut rows = Vec::new();
     for (question, answer) in answers {
         if let Err(NoAnswer { function: Some(failure), .. }) = answer {
-            rows.push(failure_of(trial.label(rag::Axis::Generator), Some(question), failure));
+            let label = trial.label(rag::Axis::Generator);
+            let label = if trial.pipeline().is_some() { label } else { trial.label_of(SYSTEM) };
+            rows.push(failure_of(label, Some(question), failure));
         }
     }
     for (metric, by_question) in scores {

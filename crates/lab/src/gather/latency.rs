@@ -16,7 +16,7 @@ use crate::{
     engine::PlanOutcome,
     gather::RunPart,
     layout,
-    plan::{CorpusInputs, Outputs, Plan, Trial, TrialTasks, work::Work},
+    plan::{CorpusInputs, Outputs, PipelineTrial, Plan, Trial, TrialTasks, work::Work},
     task::{CallTurn, open_corpus},
 };
 use eval::Question;
@@ -56,7 +56,8 @@ pub(crate) async fn measure(session: &Session, prepared: &PreparedRun, part: Run
     }
     let mut seen = HashSet::new();
     let mut retrievals = Vec::new();
-    for (trial, tasks) in part.trials.iter().zip(&part.plan.trials) {
+    let pipelines = part.trials.iter().map(Trial::as_pipeline).zip(&part.plan.trials);
+    for (trial, tasks) in pipelines.filter_map(|(trial, tasks)| Some((trial?, tasks))) {
         let Some(name) = outcome.outputs.get(&tasks.passages).filter(|name| layout::is_artifact(name)) else {
             continue;
         };
@@ -67,7 +68,7 @@ pub(crate) async fn measure(session: &Session, prepared: &PreparedRun, part: Run
     let seconds = SECONDS.min(SECONDS_IN_ALL / retrievals.len().max(1) as f64);
     for (trial, tasks, name) in retrievals {
         if let Err(error) = measure_one(prepared, part.plan, outcome, trial, tasks, name, seconds).await {
-            let fields = json!({ "trial": trial.id, "reason": crate::error_chain(&error) });
+            let fields = json!({ "trial": trial.trial.id, "reason": crate::error_chain(&error) });
             prepared.run_context.log("latency_not_measured", fields);
         }
     }
@@ -83,7 +84,7 @@ async fn measure_one(
     prepared: &PreparedRun,
     plan: &Plan,
     outcome: &PlanOutcome,
-    trial: &Trial,
+    trial: PipelineTrial<'_>,
     tasks: &TrialTasks,
     name: &str,
     seconds_for_all: f64,

@@ -12,7 +12,7 @@ pub(super) use held::SearchedChunks;
 use crate::{
     Error,
     engine::PlanOutcome,
-    plan::{Outputs, Plan, TaskId, Trial, TrialTasks, work::Work},
+    plan::{Outputs, Plan, TaskId, Trial, TrialKind, TrialTasks, trial::SYSTEM, work::Work},
     prepare::PreparedRun,
     results::{
         AnswerOutcome, EvidenceTrace, JudgedAnswer, LossStep, MetricResult, QuestionLoss, QuestionResult,
@@ -73,12 +73,23 @@ impl<'a> TracedTrial<'a> {
     /// Sets the `loss` of each question of the trial. If that fails, logs the error and leaves them empty.
     pub(super) async fn trace(&self, metrics: &[MetricResult], questions: &mut [QuestionResult]) {
         match self.losses(metrics, questions).await {
-            Ok(losses) => questions.iter_mut().zip(losses).for_each(|(question, loss)| question.loss = Some(loss)),
+            Ok(losses) => {
+                for (question, loss) in questions.iter_mut().zip(losses) {
+                    question.loss = self.was_asked(question).then_some(loss);
+                }
+            }
             Err(error) => {
                 let fields = json!({ "trial": self.trial.id, "reason": crate::error_chain(&error) });
                 self.prepared.run_context.log("losses_not_traced", fields);
             }
         }
+    }
+
+    /// Whether a question has results. A system has passages only for the questions that it was asked; a pipeline
+    /// searches for all.
+    fn was_asked(&self, found: &QuestionResult) -> bool {
+        let has_results = found.answer.is_some() || found.error.is_some() || !found.remarks.is_empty();
+        self.tasks.replies.is_none() || has_results || !found.passages.is_empty()
     }
 
     /// The loss of each question. Empty if only stored facts may be used and they do not cover all questions.
@@ -90,13 +101,19 @@ impl<'a> TracedTrial<'a> {
         }
         let stages = self.stages().await?;
         let searched = match stages.first() {
+            // Nobody knows what a system searches.
+            Some(_) if self.tasks.replies.is_some() => Some(HashMap::new()),
             Some(first) => searched::evidence(self, first.id, &first.passages).await?,
             None => Some(HashMap::new()),
         };
         let Some(searched) = searched else { return Ok(Vec::new()) };
         let answers = self.answers(metrics, found);
         let mut losses = Vec::with_capacity(questions.len());
-        for (question, answer) in questions.iter().zip(answers) {
+        for ((question, answer), found) in questions.iter().zip(answers).zip(found) {
+            if self.tasks.replies.is_some() && found.error.is_some() {
+                losses.push(failed(question));
+                continue;
+            }
             let passages = stages.iter().map(|stage| StagePassages {
                 step: stage.step,
                 component: &stage.component,
@@ -107,7 +124,7 @@ impl<'a> TracedTrial<'a> {
             let min_overlap = self.min_overlap;
             losses.push(EvidenceTrace { question, min_overlap, stages: &stages, searched, answer }.loss());
         }
-        if !self.only_stored {
+        if !self.only_stored && self.tasks.replies.is_none() {
             refined::name_steps(self, &stages, &mut losses).await?;
         }
         Ok(losses)
@@ -115,8 +132,11 @@ impl<'a> TracedTrial<'a> {
 
     /// The stages whose output is passages, from the search on. Empty if the trial reads no passages.
     async fn stages(&self) -> Result<Vec<TracedStage>, Error> {
-        let generator = self.trial.pipeline.generator.as_ref();
-        if generator.is_some_and(|generator| !generator.reads_passages()) {
+        let generator = self.trial.pipeline().and_then(|pipeline| pipeline.generator.as_ref());
+        let replies = self.tasks.replies;
+        if generator.is_some_and(|generator| !generator.reads_passages())
+            || replies.is_some_and(|replies| !replies.passages)
+        {
             return Ok(Vec::new());
         }
         let mut stages = Vec::new();
@@ -129,6 +149,7 @@ impl<'a> TracedTrial<'a> {
                     let name = work.stage().map(|stage| stage.name().to_owned()).unwrap_or_default();
                     (step, name, Some(work.passages))
                 }
+                Work::Anchor(_) => (LossStep::NotFound, self.trial.label_of(SYSTEM).to_owned(), None),
                 _ => return Err(Error::table(format_args!("{} makes no passages", self.plan.tasks[id].label))),
             };
             let outputs = self.outputs([id]);
@@ -152,6 +173,10 @@ impl<'a> TracedTrial<'a> {
     /// Each question's answer, and whether it is right.
     fn answers<'b>(&'b self, metrics: &'b [MetricResult], found: &'b [QuestionResult]) -> Vec<JudgedAnswer<'b>> {
         let (comparing, declining) = (answer_metrics(metrics), self.abstention(metrics));
+        let generator = match &self.trial.kind {
+            TrialKind::Pipeline(pipeline) => pipeline.generator.as_ref().map(Choice::name).unwrap_or_default(),
+            TrialKind::System(system) => &system.system,
+        };
         let of_question = |(question, found): (&'b Question, &'b QuestionResult)| {
             let answer = found.answer.as_ref();
             let declines = || Sample { question, passages: &found.passages, answer, columns: None }.declines();
@@ -164,7 +189,7 @@ impl<'a> TracedTrial<'a> {
             };
             JudgedAnswer {
                 verdict,
-                generator: self.trial.pipeline.generator.as_ref().map(Choice::name).unwrap_or_default(),
+                generator,
                 citations: answer.map_or(&[], |answer| &answer.citations),
                 dropped_passages: answer.map_or(0, |answer| answer.dropped_passages as usize),
             }

@@ -128,7 +128,8 @@ async fn of_answers(
     work: &Work,
 ) -> Result<Option<TaskUsage>, Error> {
     let (Work::Generate(_), Some(_)) = (work, outcome.outputs.get(&id)) else { return Ok(None) };
-    let model = trial.pipeline.generator.as_ref().and_then(rag::generate::GeneratorConfig::model);
+    let generator = trial.pipeline().and_then(|pipeline| pipeline.generator.as_ref());
+    let model = generator.and_then(rag::generate::GeneratorConfig::model);
     let Some(identity) = model.and_then(|model| prepared.sources.identities.get(model)) else { return Ok(None) };
     let answers = answers_by_question(&prepared.run_context, &outcome.outputs, &[id]).await?;
     let mut used = TaskUsage::default();

@@ -3,10 +3,10 @@
 use super::{
     Plan,
     blocks::file_blocks,
-    graph::{CorpusInputs, PlanInputs, TaskId, TrialTasks},
+    graph::{CorpusInputs, PlanInputs, ReplyContents, TaskId, TrialTasks},
     ranges::{QuestionShard, Ranges},
-    trial::Trial,
-    work::{self, KeyContext, QueryTasks, Task, Work},
+    trial::{PipelineTrial, Trial, TrialKind},
+    work::{self, KeyContext, QueryTasks, ScoredKey, Task, Work},
 };
 use eval::MetricConfig;
 use rag::{
@@ -35,11 +35,21 @@ impl IndexSource<'_> {
 }
 
 /// A trial's answer tasks.
-struct AnswerTasks {
+pub(super) struct AnswerTasks {
     /// The key of everything that decides the answers, except the questions.
-    stem: Key,
+    pub(super) stem: Key,
     /// The tasks, each with the number of the range in which its answers are scored: see `ranges`.
-    shards: Vec<(usize, TaskId)>,
+    pub(super) shards: Vec<(usize, TaskId)>,
+}
+
+/// What the metrics of a trial look at.
+pub(super) struct ScoredTasks<'a> {
+    pub(super) passages: TaskId,
+    /// The tasks of its answers, each with the number of the range in which they are scored.
+    pub(super) answers: &'a [(usize, TaskId)],
+    /// What the replies hold, if the trial is a system.
+    pub(super) replies: Option<ReplyContents>,
+    pub(super) key: ScoredKey<'a>,
 }
 
 impl Plan {
@@ -58,7 +68,12 @@ impl Plan {
         let all: Vec<usize> = (0..answered).collect();
         for (i, trial) in inputs.trials.iter().enumerate() {
             let asked = inputs.asked.and_then(|asked| asked.get(i)).unwrap_or(&all);
-            let tasks = plan.trial(inputs, trial, &documents, asked);
+            let tasks = match &trial.kind {
+                TrialKind::Pipeline(pipeline) => {
+                    plan.pipeline(inputs, PipelineTrial { trial, pipeline }, &documents, asked)
+                }
+                TrialKind::System(system) => plan.system(inputs, (trial, system), &documents, asked),
+            };
             plan.trials.push(tasks);
         }
         plan.name_trials(inputs.trials);
@@ -84,7 +99,12 @@ impl Plan {
     }
 
     /// Adds a task, unless it is there already.
-    fn add(&mut self, inputs: &PlanInputs<'_>, work: impl Into<Work>, label: impl FnOnce() -> String) -> TaskId {
+    pub(super) fn add(
+        &mut self,
+        inputs: &PlanInputs<'_>,
+        work: impl Into<Work>,
+        label: impl FnOnce() -> String,
+    ) -> TaskId {
         self.unshared += 1;
         let work = work.into();
         let key = work.describe().key(&KeyContext { tasks: &self.tasks, inputs });
@@ -115,7 +135,13 @@ impl Plan {
         shards.filter(|shard: &Vec<_>| !shard.is_empty()).map(load).collect()
     }
 
-    fn trial(&mut self, inputs: &PlanInputs<'_>, trial: &Trial, documents: &[TaskId], asked: &[usize]) -> TrialTasks {
+    fn pipeline(
+        &mut self,
+        inputs: &PlanInputs<'_>,
+        trial: PipelineTrial<'_>,
+        documents: &[TaskId],
+        asked: &[usize],
+    ) -> TrialTasks {
         let queries = self.write_queries(inputs, trial);
         // The task that writes the standalone questions: follow-ups, rewritten so that they need no
         // earlier messages. Without conversations, every question stands alone as it is.
@@ -134,22 +160,26 @@ impl Plan {
         let metrics = inputs.experiment.evaluate.metrics.iter().filter(|_| !inputs.questions.is_empty());
         let generator = trial.pipeline.generator.as_ref();
         let without_passages = generator.is_some_and(|generator| !generator.reads_passages());
-        let score = |metric: &MetricConfig| {
-            (metric.clone(), self.score(inputs, metric, (passages, without_passages), answers.as_ref(), asked))
+        let scored = ScoredTasks {
+            passages,
+            answers: answers.as_ref().map_or(&[][..], |answers| &answers.shards),
+            replies: None,
+            key: ScoredKey::Pipeline { passages, without_passages, answers: answers.as_ref().map(|made| &made.stem) },
         };
+        let score = |metric: &MetricConfig| (metric.clone(), self.score(inputs, metric, &scored, asked));
         let scores = metrics.map(score).collect();
         let answers = answers.into_iter().flat_map(|answers| answers.shards).map(|(_, id)| id).collect();
-        TrialTasks { corpus, enriched, queries, passages, answers, scores }
+        TrialTasks { corpus, enriched, queries, passages, answers, replies: None, scores }
     }
 
     fn corpus(
         &mut self,
         inputs: &PlanInputs<'_>,
-        trial: &Trial,
+        trial: PipelineTrial<'_>,
         documents: &[TaskId],
         standalone: Option<TaskId>,
     ) -> (CorpusInputs, Vec<TaskId>) {
-        let pipeline = &trial.pipeline;
+        let pipeline = trial.pipeline;
         let chunker = trial.label(Axis::Chunker);
         let label = match writes_nothing(&pipeline.enrich) {
             true => chunker.to_owned(),
@@ -188,7 +218,7 @@ impl Plan {
     fn index(
         &mut self,
         inputs: &PlanInputs<'_>,
-        trial: &Trial,
+        trial: PipelineTrial<'_>,
         kind: IndexKind,
         texts: IndexSource<'_>,
         label: &str,
@@ -227,7 +257,7 @@ impl Plan {
     fn enrich(
         &mut self,
         inputs: &PlanInputs<'_>,
-        trial: &Trial,
+        trial: PipelineTrial<'_>,
         documents: &[TaskId],
         chunks: &[TaskId],
     ) -> Option<Vec<TaskId>> {
@@ -249,10 +279,10 @@ impl Plan {
     fn embed_questions(
         &mut self,
         inputs: &PlanInputs<'_>,
-        trial: &Trial,
+        trial: PipelineTrial<'_>,
         standalone: Option<TaskId>,
     ) -> Option<TaskId> {
-        let pipeline = &trial.pipeline;
+        let pipeline = trial.pipeline;
         let compares = pipeline.passage_stages().iter().any(|(_, stage)| compares_vectors(&stage.indexes()));
         let compares = compares || pipeline.query.is_nothing() && compares_vectors(&pipeline.retriever.indexes());
         let model = pipeline.embedder.as_deref().filter(|_| compares && !inputs.questions.is_empty())?;
@@ -266,11 +296,11 @@ impl Plan {
     fn retrieve(
         &mut self,
         inputs: &PlanInputs<'_>,
-        trial: &Trial,
+        trial: PipelineTrial<'_>,
         corpus: &CorpusInputs,
         queries: Option<TaskId>,
     ) -> TaskId {
-        let pipeline = &trial.pipeline;
+        let pipeline = trial.pipeline;
         let retriever = pipeline.search_retriever();
         // A retriever's key holds only the indexes that the retriever searches,
         // not those that other trials need.
@@ -292,7 +322,7 @@ impl Plan {
     }
 
     /// The queries to search with, unless they are the questions themselves.
-    fn write_queries(&mut self, inputs: &PlanInputs<'_>, trial: &Trial) -> Option<TaskId> {
+    fn write_queries(&mut self, inputs: &PlanInputs<'_>, trial: PipelineTrial<'_>) -> Option<TaskId> {
         let writer = &trial.pipeline.query;
         if writer.is_nothing() || inputs.questions.is_empty() {
             return None;
@@ -306,7 +336,7 @@ impl Plan {
     fn embed_written(
         &mut self,
         inputs: &PlanInputs<'_>,
-        trial: &Trial,
+        trial: PipelineTrial<'_>,
         queries: TaskId,
         compares: bool,
     ) -> Option<TaskId> {
@@ -318,7 +348,7 @@ impl Plan {
     fn generate(
         &mut self,
         inputs: &PlanInputs<'_>,
-        trial: &Trial,
+        trial: PipelineTrial<'_>,
         (passages, queries): (TaskId, Option<TaskId>),
         asked: &[usize],
     ) -> Option<AnswerTasks> {
@@ -332,44 +362,46 @@ impl Plan {
             let part = self.ranges.part_to_answer(&shard, &stem);
             let (scored_with, questions) = (shard.range_of_scores(), shard.questions);
             let work = work::GenerateWork { generator, embedder, passages, queries, questions, part };
-            let id = self.add(inputs, work, || format!("generate {} for {}", trial.label(Axis::Generator), trial.id));
+            let id =
+                self.add(inputs, work, || format!("generate {} for {}", trial.label(Axis::Generator), trial.trial.id));
             (scored_with, id)
         };
         Some(AnswerTasks { stem, shards: shards.into_iter().map(answer).collect() })
     }
 
     /// The scores of a metric, in shards.
-    fn score(
+    pub(super) fn score(
         &mut self,
         inputs: &PlanInputs<'_>,
         metric: &MetricConfig,
-        (passages, without_passages): (TaskId, bool),
-        answers: Option<&AnswerTasks>,
+        scored: &ScoredTasks<'_>,
         asked: &[usize],
     ) -> Vec<TaskId> {
         let evaluate = &inputs.experiment.evaluate;
         let needs = metric.needs();
-        let mut questions = if needs.answer { asked.to_vec() } else { (0..inputs.questions.len()).collect() };
+        // A pipeline's passages are there for all questions at once; a system has passages only where it was asked.
+        let in_ranges = needs.answer || scored.replies.is_some();
+        let mut questions = if in_ranges { asked.to_vec() } else { (0..inputs.questions.len()).collect() };
         if needs.judge {
             questions.retain(|&i: &usize| i < evaluate.judged.unwrap_or(usize::MAX));
         }
+        let (passages, replies) = (scored.passages, scored.replies);
+        let without_passages = matches!(scored.key, ScoredKey::Pipeline { without_passages: true, .. });
         let work = |questions, answers, part| {
-            let (metric, passages) = (metric.clone(), passages);
-            work::ScoreWork { metric, passages, answers, questions, without_passages, part }
+            let metric = metric.clone();
+            work::ScoreWork { metric, passages, answers, questions, without_passages, replies, part }
         };
         let label = || format!("score {}", metric.label());
-        if !needs.answer {
-            // Passages are there for all questions at once.
+        if !in_ranges {
             return vec![self.add(inputs, work(questions, Vec::new(), None), label)];
         }
         let keys = KeyContext { tasks: &self.tasks, inputs };
-        let stem =
-            work::ScoreWork::stem(&keys, metric, (passages, without_passages), answers.map(|answers| &answers.stem));
+        let stem = work::ScoreWork::stem(&keys, metric, scored.key);
         let shards = self.ranges.to_score(&questions);
         let score = |shard: QuestionShard| {
             let part = self.ranges.part_to_score(&shard, &stem);
             let of_range = |(range, id): &(usize, TaskId)| (*range == shard.range).then_some(*id);
-            let answers = answers.iter().flat_map(|answers| &answers.shards).filter_map(of_range).collect();
+            let answers = scored.answers.iter().filter_map(of_range).collect();
             self.add(inputs, work(shard.questions, answers, Some(part)), label)
         };
         shards.into_iter().map(score).collect()

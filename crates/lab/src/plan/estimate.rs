@@ -6,8 +6,8 @@
 //! yet: each metric estimates how often it calls its judges. If there are several judges, only the first divides
 //! answers into statements; all of them vote.
 
-use super::{Plan, graph::TaskId, model_load::ModelLoad, text_sizes::TextSizes, work::Sizes};
-use crate::spec::Experiment;
+use super::{Plan, graph::TaskId, model_load::ModelLoad, text_sizes::TextSizes, trial::identity_name, work::Sizes};
+use crate::spec::{Experiment, SystemSpec};
 use eval::Question;
 use models::{Cap, Caps, ModelConfig};
 use serde::Serialize;
@@ -37,10 +37,13 @@ pub struct ModelEstimate {
     pub model: String,
     /// Calls.
     pub calls: u64,
-    /// Tokens read.
+    /// Tokens read; 0 for a system, whose tokens are not known before it replies.
     pub prompt_tokens: u64,
-    /// Tokens written, at most.
+    /// Tokens written, at most; 0 for a system.
     pub completion_tokens: u64,
+    /// Whether it is a system, whose tokens are not known before it replies.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_system: bool,
     /// Dollars, if the price is known; 0 for a model of this process.
     pub cost_usd: Option<f64>,
     /// Whether the model runs in this process: its calls cost time only.
@@ -59,7 +62,8 @@ impl CostEstimate {
     ) -> Self {
         let sizes = Sizes::new(experiment, questions, &plan.tasks, texts);
         let tasks = to_run.iter().map(|&id| &plan.tasks[id]);
-        Self::sum(&experiment.models, budget, tasks.flat_map(|task| task.work.describe().estimate_calls(&sizes)))
+        let loads = tasks.flat_map(|task| task.work.describe().estimate_calls(&sizes));
+        Self::with_systems((&experiment.models, &experiment.systems), budget, loads)
     }
 
     /// The cost of all loads together.
@@ -68,6 +72,16 @@ impl CostEstimate {
         budget: Caps,
         asked: impl Iterator<Item = (&'a str, ModelLoad)>,
     ) -> Self {
+        Self::with_systems((configs, &BTreeMap::new()), budget, asked)
+    }
+
+    pub(crate) fn with_systems<'a>(
+        (configs, systems): (&BTreeMap<String, ModelConfig>, &BTreeMap<String, SystemSpec>),
+        budget: Caps,
+        asked: impl Iterator<Item = (&'a str, ModelLoad)>,
+    ) -> Self {
+        let systems: BTreeMap<String, &SystemSpec> =
+            systems.iter().map(|(name, spec)| (identity_name(name), spec)).collect();
         let mut loads: BTreeMap<&str, ModelLoad> = BTreeMap::new();
         for (model, load) in asked {
             loads.entry(model).or_default().add(load);
@@ -77,13 +91,17 @@ impl CostEstimate {
             .filter(|(_, load)| load.calls > 0)
             .map(|(model, ModelLoad { calls, read, written })| {
                 let prices = configs.get(model).and_then(ModelConfig::prices);
-                let cost_usd = prices.map(|(input, output)| (read as f64 * input + written as f64 * output) / 1e6);
+                let of_tokens = prices.map(|(input, output)| (read as f64 * input + written as f64 * output) / 1e6);
+                let system = systems.get(model);
+                let price = system.and_then(|system| system.price).filter(|price| price.is_of_calls_alone());
+                let of_calls = price.map(|price| calls as f64 * price.call.unwrap_or_default());
                 ModelEstimate {
                     model: model.to_owned(),
                     calls,
                     prompt_tokens: read,
                     completion_tokens: written,
-                    cost_usd,
+                    is_system: system.is_some(),
+                    cost_usd: of_tokens.or(of_calls),
                     here: configs.get(model).is_some_and(ModelConfig::is_here),
                 }
             })

@@ -4,7 +4,7 @@ use super::trial::Trial;
 use crate::spec::Experiment;
 use eval::{MetricConfig, Question};
 use models::Identity;
-use rag::{Metadata, index::IndexKind, load::SourceFile};
+use rag::{Metadata, index::IndexKind, load::SourceFile, system::SystemReply};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use store::Key;
@@ -56,6 +56,8 @@ pub struct TrialTasks {
     pub passages: TaskId,
     /// Its answers, in shards.
     pub answers: Vec<TaskId>,
+    /// What the replies of the system can hold, if the trial is one: `answers` are then its replies.
+    pub(crate) replies: Option<ReplyContents>,
     /// Its scores, in the order of the experiment's metrics; those of each metric in shards.
     pub scores: Vec<(MetricConfig, Vec<TaskId>)>,
 }
@@ -78,7 +80,7 @@ pub struct PlanInputs<'a> {
     pub experiment: &'a Experiment,
     /// The trials.
     pub trials: &'a [Trial],
-    /// The identities of all models, by name.
+    /// The identities of all models, by name, and those of systems by `systems.NAME`.
     pub identities: &'a BTreeMap<String, Identity>,
     /// The files, with the keys of their bytes.
     pub files: &'a [(SourceFile, Key)],
@@ -91,9 +93,29 @@ pub struct PlanInputs<'a> {
     pub pdf_library: &'a str,
     /// The golden questions, with the places of their evidence.
     pub questions: &'a [Question],
+    /// The answers that exist already, by system.
+    pub(crate) given: &'a BTreeMap<String, GivenReplies>,
     /// For each trial, the questions that it answers, in order. If left out,
     /// all questions that the experiment wants answered.
     pub asked: Option<&'a [Vec<usize>]>,
+}
+
+/// What the replies of a system can hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ReplyContents {
+    pub(crate) answers: bool,
+    pub(crate) passages: bool,
+}
+
+/// Answers that exist already, matched to the questions.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct GivenReplies {
+    /// The digest of all replies.
+    pub(crate) digest: Key,
+    /// The reply to each question of the dataset; none where there is no answer.
+    pub(crate) replies: Vec<Option<SystemReply>>,
+    /// What the replies hold.
+    pub(crate) contents: ReplyContents,
 }
 
 impl PlanInputs<'_> {

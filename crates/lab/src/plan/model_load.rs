@@ -29,6 +29,11 @@ impl ModelLoad {
         Self { calls, read, written }
     }
 
+    /// Calls whose tokens are not known.
+    pub(crate) fn calls(calls: u64) -> Self {
+        Self::new(calls, 0, 0)
+    }
+
     /// This load for a model that reads pairs of texts. It adds `added` tokens to each pair, and limits the tokens read
     /// to `longest` for each pair.
     pub(super) fn of_pairs(self, pairs: u64, added: u64, longest: u64) -> Self {

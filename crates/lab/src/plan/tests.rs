@@ -68,6 +68,7 @@ impl Fixture {
     fn planned(&self, asked: Option<&[Vec<usize>]>) -> Plan {
         Plan::new(&PlanInputs {
             experiment: &self.experiment,
+            given: &BTreeMap::new(),
             trials: &trial::grid(&self.experiment),
             identities: &self.identities,
             files: &self.files,
@@ -273,6 +274,7 @@ fn a_file_that_cannot_be_read_now_moves_no_other_to_another_task() {
     let inputs = |unread: &[SourceFile]| {
         let plan = Plan::loading(&PlanInputs {
             experiment: &fixture.experiment,
+            given: &BTreeMap::new(),
             trials: &grid,
             identities: &fixture.identities,
             files: &fixture.files,
@@ -311,6 +313,7 @@ fn earlier_messages_are_in_no_key_of_questions_that_have_none() {
         let (experiment, identities) = (&fixture.experiment, &fixture.identities);
         let inputs = PlanInputs {
             experiment,
+            given: &BTreeMap::new(),
             trials: &[],
             identities,
             metadata: &BTreeMap::new(),

@@ -297,6 +297,7 @@ mod tests {
             answers: Vec::new(),
             questions: Vec::new(),
             without_passages: false,
+            replies: None,
             part: None,
         });
         let index: Work = crate::plan::work::IndexWork {

@@ -1,40 +1,137 @@
 //! A trial: one point of the search space, fully resolved.
 
-use crate::spec::Experiment;
+use crate::{
+    Error,
+    spec::{Experiment, SystemSpec},
+};
 use rag::{Axis, Choice, PipelineConfig};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use store::Key;
 
 /// One combination.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Trial {
     /// `t01`, `t02`, … in the order of the grid.
     pub id: String,
-    /// Its value on each axis.
+    /// What answers its questions.
     #[serde(flatten)]
-    pub pipeline: PipelineConfig,
+    pub kind: TrialKind,
     /// For each axis, a short label of this trial's value, unique on the axis.
     pub labels: BTreeMap<String, String>,
 }
 
+/// What answers the questions of a trial.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum TrialKind {
+    /// A pipeline: its value on each axis.
+    Pipeline(Box<PipelineConfig>),
+    /// Another system.
+    System(SystemTrial),
+}
+
+/// Another system than a pipeline of ours, with values of its parameters.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SystemTrial {
+    /// Its name under `[systems]`.
+    pub system: String,
+    /// The value of each parameter.
+    pub parameters: BTreeMap<String, Value>,
+}
+
+/// A trial that is a pipeline.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PipelineTrial<'a> {
+    pub(crate) trial: &'a Trial,
+    pub(crate) pipeline: &'a PipelineConfig,
+}
+
+impl<'de> Deserialize<'de> for Trial {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Fields {
+            id: String,
+            labels: BTreeMap<String, String>,
+            #[serde(flatten)]
+            kind: Map<String, Value>,
+        }
+        let Fields { id, labels, kind } = Fields::deserialize(deserializer)?;
+        let is_system = kind.contains_key("system");
+        let kind = Value::Object(kind);
+        let kind = match is_system {
+            true => serde_json::from_value(kind).map(TrialKind::System),
+            false => serde_json::from_value(kind).map(|pipeline| TrialKind::Pipeline(Box::new(pipeline))),
+        };
+        Ok(Self { id, kind: kind.map_err(D::Error::custom)?, labels })
+    }
+}
+
 impl Trial {
+    /// The pipeline, if the trial is one.
+    pub fn pipeline(&self) -> Option<&PipelineConfig> {
+        match &self.kind {
+            TrialKind::Pipeline(pipeline) => Some(pipeline),
+            TrialKind::System(_) => None,
+        }
+    }
+
+    /// The pipeline, to answer questions with.
+    ///
+    /// # Errors
+    /// The trial is another system, which Reverie only asks.
+    pub(crate) fn runnable(&self) -> Result<&PipelineConfig, Error> {
+        match &self.kind {
+            TrialKind::Pipeline(pipeline) => Ok(pipeline),
+            TrialKind::System(SystemTrial { system, .. }) => Err(not_run(&self.id, system)),
+        }
+    }
+
+    /// The trial with its pipeline, if it is one.
+    pub(crate) fn as_pipeline(&self) -> Option<PipelineTrial<'_>> {
+        Some(PipelineTrial { trial: self, pipeline: self.pipeline()? })
+    }
+
+    /// The pipeline of a trial that is one.
+    #[cfg(test)]
+    pub(crate) fn pipeline_mut(&mut self) -> &mut PipelineConfig {
+        match &mut self.kind {
+            TrialKind::Pipeline(pipeline) => pipeline,
+            TrialKind::System(system) => panic!("{} is no pipeline", system.system),
+        }
+    }
+
     /// The names of its embedder and of all models that its components ask.
     pub(crate) fn models(&self) -> impl Iterator<Item = &str> {
-        self.pipeline.embedder.as_deref().into_iter().chain(self.pipeline.models())
+        let pipeline = self.pipeline();
+        let embedder = pipeline.and_then(|pipeline| pipeline.embedder.as_deref());
+        embedder.into_iter().chain(pipeline.into_iter().flat_map(PipelineConfig::models))
     }
 
     /// Its label on an axis; `none` if it has no value there.
     pub fn label(&self, axis: Axis) -> &str {
-        self.labels.get(axis.name()).map_or(NONE, String::as_str)
+        self.label_of(axis.name())
+    }
+
+    /// Its label of this name; `none` if it has none.
+    pub(crate) fn label_of(&self, name: &str) -> &str {
+        self.labels.get(name).map_or(NONE, String::as_str)
     }
 
     /// All its choices in full: the component on each axis, by the axis' name, and each setting, by
-    /// `axis.component.setting`.
+    /// `axis.component.setting`. The parameters of a system are its settings.
     pub(crate) fn choices(&self) -> BTreeMap<String, String> {
         let mut choices = BTreeMap::new();
-        for (axis, value) in self.pipeline.values() {
+        let pipeline = match &self.kind {
+            TrialKind::Pipeline(pipeline) => pipeline,
+            TrialKind::System(SystemTrial { system, parameters }) => {
+                choices.insert("system".to_owned(), system.clone());
+                choices.extend(parameters.iter().map(|(key, value)| (format!("system.{system}.{key}"), short(value))));
+                return choices;
+            }
+        };
+        for (axis, value) in pipeline.values() {
             let (name, settings) = name_and_settings(&value.value());
             let settings = settings.as_object().cloned().unwrap_or_default();
             choices.extend(settings.iter().map(|(key, value)| (format!("{}.{name}.{key}", axis.name()), short(value))));
@@ -42,9 +139,16 @@ impl Trial {
         }
         choices
     }
+}
+
+impl<'a> PipelineTrial<'a> {
+    /// Its label on an axis; `none` if it has no value there.
+    pub(crate) fn label(self, axis: Axis) -> &'a str {
+        self.trial.label(axis)
+    }
 
     /// The name of its embedder, if this component needs it.
-    pub(crate) fn embedder_of(&self, component: &dyn Choice) -> Option<String> {
+    pub(crate) fn embedder_of(self, component: &dyn Choice) -> Option<String> {
         self.pipeline.embedder.as_deref().filter(|_| component.needs_embedder()).map(str::to_owned)
     }
 }
@@ -56,11 +160,78 @@ impl Experiment {
     }
 }
 
-/// The label of a trial that has nothing on an axis.
-pub(crate) const NONE: &str = "none";
+pub(crate) use crate::spec::NONE;
+
+/// Why a trial that is another system cannot be run.
+pub(crate) fn not_run(trial: &str, system: &str) -> Error {
+    Error::Unusable(format!(
+        "trial `{trial}` is the system `{system}`, which Reverie does not run: choose a trial that is a pipeline"
+    ))
+}
+
+/// The label that names the system of a trial.
+pub(crate) const SYSTEM: &str = "system";
+
+/// The name under which a run keeps the identity of a system, beside those of models.
+pub(crate) fn identity_name(system: &str) -> String {
+    format!("systems.{system}")
+}
+
+/// The names of the labels of trials: the axes in their order, then the system and its parameters.
+pub fn label_names<'a>(labels: impl IntoIterator<Item = &'a BTreeMap<String, String>>) -> Vec<String> {
+    let mut others: Vec<&String> = labels.into_iter().flat_map(BTreeMap::keys).collect();
+    others.retain(|name| !Axis::NAMES.contains(&name.as_str()));
+    others.sort();
+    others.dedup();
+    Axis::NAMES.iter().map(|name| (*name).to_owned()).chain(others.into_iter().cloned()).collect()
+}
+
+/// All trials: the pipelines, then the other systems.
+pub(crate) fn grid(experiment: &Experiment) -> Vec<Trial> {
+    let mut trials = pipelines(experiment);
+    if !experiment.systems.is_empty() {
+        let systems: Vec<Trial> = experiment.systems.iter().flat_map(|(name, spec)| of_system(name, spec)).collect();
+        let names = label_names(systems.iter().map(|trial| &trial.labels));
+        trials.extend(systems);
+        // Trials that lack a label have nothing there.
+        for trial in &mut trials {
+            for name in &names {
+                trial.labels.entry(name.clone()).or_insert_with(|| NONE.to_owned());
+            }
+        }
+    }
+    let width = trials.len().to_string().len().max(2);
+    for (i, trial) in trials.iter_mut().enumerate() {
+        trial.id = format!("t{:0width$}", i + 1);
+    }
+    trials
+}
+
+/// A system with each combination of its parameters: the last one varies fastest.
+fn of_system(name: &str, spec: &SystemSpec) -> Vec<Trial> {
+    let mut combinations = vec![BTreeMap::new()];
+    for (parameter, values) in &spec.parameters {
+        let with = |chosen: &BTreeMap<String, Value>| {
+            let chosen = chosen.clone();
+            values.iter().map(move |value| {
+                let mut chosen = chosen.clone();
+                chosen.insert(parameter.clone(), value.clone());
+                chosen
+            })
+        };
+        combinations = combinations.iter().flat_map(with).collect();
+    }
+    let trial = |parameters: BTreeMap<String, Value>| {
+        let labels = parameters.iter().map(|(parameter, value)| (format!("{SYSTEM}.{parameter}"), short(value)));
+        let labels = labels.chain([(SYSTEM.to_owned(), name.to_owned())]).collect();
+        let system = SystemTrial { system: name.to_owned(), parameters };
+        Trial { id: String::new(), kind: TrialKind::System(system), labels }
+    };
+    combinations.into_iter().map(trial).collect()
+}
 
 /// The full product of the axes: the last axis varies fastest.
-pub(crate) fn grid(experiment: &Experiment) -> Vec<Trial> {
+fn pipelines(experiment: &Experiment) -> Vec<Trial> {
     let space = &experiment.space;
     let labels_of = |&axis: &Axis| {
         let values: Vec<Value> = space.on(axis).into_iter().map(Choice::value).collect();
@@ -76,14 +247,10 @@ pub(crate) fn grid(experiment: &Experiment) -> Vec<Trial> {
             (axis.name().to_owned(), at.map_or_else(|| NONE.to_owned(), |at| labels[at].clone()))
         };
         let labels = axes.iter().map(label).collect();
-        let trial = Trial { id: String::new(), pipeline, labels };
+        let trial = Trial { id: String::new(), kind: TrialKind::Pipeline(Box::new(pipeline)), labels };
         if !trials.contains(&trial) {
             trials.push(trial);
         }
-    }
-    let width = trials.len().to_string().len().max(2);
-    for (i, trial) in trials.iter_mut().enumerate() {
-        trial.id = format!("t{:0width$}", i + 1);
     }
     trials
 }
@@ -177,7 +344,7 @@ mod tests {
         let trial = |retriever: Value| {
             let pipeline = json!({ "chunker": { "sentence": {} }, "retriever": retriever });
             let pipeline = serde_json::from_value(pipeline).unwrap();
-            Trial { id: String::new(), pipeline, labels: BTreeMap::new() }.choices()
+            Trial { id: String::new(), kind: TrialKind::Pipeline(pipeline), labels: BTreeMap::new() }.choices()
         };
         let (words, both) = (trial(json!({ "bm25": { "top_k": 3 } })), trial(json!({ "hybrid": {} })));
         assert_eq!((words["retriever"].as_str(), words["retriever.bm25.top_k"].as_str()), ("bm25", "3"));
@@ -305,7 +472,8 @@ mod tests {
             (vec!["small".to_owned(), "gpt".to_owned()], "small")
         );
         assert_eq!(trials[1].labels.len(), Axis::ALL.len());
-        assert_eq!(trials[1].embedder_of(&trials[1].pipeline.retriever).as_deref(), Some("small"));
-        assert_eq!(trials[1].embedder_of(&trials[1].pipeline.chunker), None, "it needs none");
+        let second = trials[1].as_pipeline().unwrap();
+        assert_eq!(second.embedder_of(&second.pipeline.retriever).as_deref(), Some("small"));
+        assert_eq!(second.embedder_of(&second.pipeline.chunker), None, "it needs none");
     }
 }

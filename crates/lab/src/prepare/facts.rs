@@ -133,7 +133,9 @@ fn is_english(name: &str) -> bool {
 }
 
 fn of_trial(experiment: &Experiment, trial: &Trial) -> TrialFacts {
-    let pipeline = &trial.pipeline;
+    let Some(pipeline) = trial.pipeline() else {
+        return TrialFacts { trial: trial.id.clone(), labels: trial.labels.clone(), ..TrialFacts::default() };
+    };
     let compares_vectors = pipeline.indexes().into_iter().any(IndexKind::compares_vectors);
     // An enricher that makes vectors embeds whole documents, in windows of its own, so the embedder cuts no chunk.
     let embeds_chunks = compares_vectors && !pipeline.enrich.makes_vectors();

@@ -141,6 +141,17 @@ fn of_experiment(then: &Experiment, now: &Experiment) -> Vec<String> {
             Some(_) => {}
         }
     }
+    let systems = |root: &Value| root.get("systems").and_then(Value::as_object).cloned().unwrap_or_default();
+    let (systems_then, systems_now) = (systems(&was), systems(&is));
+    for (name, system) in &systems_then {
+        match systems_now.get(name) {
+            None => lines.push(format!("systems.{name} was removed")),
+            Some(now) if now != system => lines.push(format!("systems.{name} was changed")),
+            Some(_) => {}
+        }
+    }
+    let added = systems_now.keys().filter(|name| !systems_then.contains_key(*name));
+    lines.extend(added.map(|name| format!("systems.{name} was added")));
     lines.extend(
         SECTIONS.iter().filter(|(key, _)| was[*key] != is[*key]).map(|(_, name)| format!("{name} was changed")),
     );

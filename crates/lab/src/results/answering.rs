@@ -29,12 +29,23 @@ impl Results {
         if let Some(asked) = asked {
             return Ok(Answering { trial: self.trial(asked)?.trial.id.clone(), note: None });
         }
-        if let Some(first) = self.winner.first() {
+        let is_pipeline = |id: &&str| self.trial(id).is_ok_and(|found| found.trial.pipeline().is_some());
+        let winner = self.winner.first();
+        if let Some(first) = winner.filter(|id| is_pipeline(id)) {
             return Ok(Answering { trial: first.to_owned(), note: None });
         }
-        let Some(first) = self.trials.first().map(|found| &found.trial) else {
+        let Some(any) = self.trials.first().map(|found| &found.trial) else {
             return Err(Error::Unusable(format!("{} has no trials", self.title())));
         };
+        let Some(first) = self.trials.iter().map(|found| &found.trial).find(|trial| trial.pipeline().is_some()) else {
+            any.runnable()?;
+            return Err(Error::Unusable(format!("{} has no pipeline", self.title())));
+        };
+        if first.id != any.id || winner.is_some() {
+            let leads = winner.unwrap_or(&any.id);
+            let note = format!("{leads} leads, and Reverie does not run it; {} answers, the best pipeline", first.id);
+            return Ok(Answering { trial: first.id.clone(), note: Some(note) });
+        }
         let note = match self.trials.len() {
             1 => None,
             n => Some(format!("no winner was named; {} answers, the first of {n} on the leaderboard", first.id)),

@@ -30,11 +30,12 @@ const BASELINES: [Baseline; 2] = [
 impl Results {
     /// A sentence for each kind of baseline that was among the trials.
     pub(super) fn baselines(&self) -> Vec<String> {
-        let is_baseline = |trial: &TrialResult| BASELINES.iter().any(|baseline| (baseline.is)(&trial.trial.pipeline));
+        let is = |baseline: &Baseline, found: &TrialResult| found.trial.pipeline().is_some_and(baseline.is);
+        let is_baseline = |trial: &TrialResult| BASELINES.iter().any(|baseline| is(baseline, trial));
         let Some(best) = self.best(|trial| !is_baseline(trial)) else { return Vec::new() };
         let mut sentences = Vec::new();
         for baseline in &BASELINES {
-            let other = self.best(|trial| (baseline.is)(&trial.trial.pipeline));
+            let other = self.best(|trial| is(baseline, trial));
             sentences.extend(other.map(|other| self.sentence(baseline, best, other)));
         }
         sentences
@@ -42,11 +43,9 @@ impl Results {
 
     /// Of the trials that `holds` accepts, the one with the best answers.
     fn best(&self, holds: impl Fn(&TrialResult) -> bool) -> Option<&TrialResult> {
-        let answers: Vec<&TrialResult> = self
-            .trials
-            .iter()
-            .filter(|trial| holds(trial) && trial.stopped.is_none() && trial.trial.pipeline.generator.is_some())
-            .collect();
+        let answers = |found: &TrialResult| found.trial.pipeline().is_some_and(|pipeline| pipeline.generator.is_some());
+        let answers: Vec<&TrialResult> =
+            self.trials.iter().filter(|trial| holds(trial) && trial.stopped.is_none() && answers(trial)).collect();
         let mean = |trial: &TrialResult| {
             let known: Vec<f64> = self.answer_scores(trial, trial).iter().filter_map(Score::value).collect();
             eval::statistics::mean(&known)
@@ -122,10 +121,11 @@ mod tests {
         let compact = serde_json::json!({ "compact": { "model": "m" } });
         let generators = [compact.clone(), serde_json::json!({ "no_retrieval": { "model": "m" } }), compact];
         for (trial, generator) in results.trials.iter_mut().zip(generators) {
-            trial.trial.pipeline.generator = serde_json::from_value(generator).unwrap();
+            trial.trial.pipeline_mut().generator = serde_json::from_value(generator).unwrap();
             trial.tokens = Some(100.0);
         }
-        results.trials[2].trial.pipeline.refine = serde_json::from_value(serde_json::json!("long_context")).unwrap();
+        results.trials[2].trial.pipeline_mut().refine =
+            serde_json::from_value(serde_json::json!("long_context")).unwrap();
         fixture::score(&mut results, "token_f1", scores);
         results.metrics[0].correctness = true;
         results
@@ -193,7 +193,7 @@ mod tests {
         let of = |scores: [f64; 3]| {
             let mut all = results(&scores.map(same));
             // Two trials that retrieve, and the model alone.
-            all.trials[2].trial.pipeline.refine = all.trials[0].trial.pipeline.refine.clone();
+            all.trials[2].trial.pipeline_mut().refine = all.trials[0].trial.pipeline().unwrap().refine.clone();
             all.baselines()
         };
         assert!(of([0.5, 0.2, 0.9])[0].contains("yes: t03 answers better than the model alone (t02), +0.700"));
@@ -212,7 +212,7 @@ mod tests {
         let mut all = results(&scores());
         all.trials[1].stopped = stop();
         assert!(all.baselines().iter().all(|sentence| sentence.contains("whole documents")), "{:?}", all.baselines());
-        all.trials[2].trial.pipeline.generator = None;
+        all.trials[2].trial.pipeline_mut().generator = None;
         assert!(all.baselines().is_empty());
         let mut all = results(&scores());
         all.trials[0].stopped = stop();

@@ -22,6 +22,7 @@ pub(crate) fn results(trials: usize) -> Results {
         question: id.to_owned(),
         passages: Vec::new(),
         answer: None,
+        trace: None,
         error: None,
         scores: BTreeMap::new(),
         loss: None,

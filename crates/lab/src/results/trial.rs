@@ -49,6 +49,9 @@ pub struct QuestionResult {
     pub answer: Option<Answer>,
     /// Why there is no answer.
     pub error: Option<String>,
+    /// The id under which a system's own tracing knows its reply.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<String>,
     /// Scores by metric.
     pub scores: BTreeMap<String, Scored>,
     /// The step at which its evidence was lost. None if the files that show it are no longer in the
@@ -130,6 +133,9 @@ pub struct TrialResult {
     /// nothing by design, if its retrieval failed, or if an earlier version made these results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retrieval: Option<RetrievalCount>,
+    /// What is known of the replies of a system that is not ours; none for a pipeline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replies: Option<ReplyFindings>,
     /// Why it was not asked all questions, if a search stopped it.
     #[serde(default)]
     pub stopped: Option<Stop>,
@@ -167,12 +173,30 @@ impl TrialResult {
             front: false,
             equal_to: None,
             retrieval: None,
+            replies: None,
             stopped: None,
             questions,
             failures: Vec::new(),
             function_failures: Vec::new(),
         }
     }
+}
+
+/// What is known of the replies of a system.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ReplyFindings {
+    /// Questions that it was asked, or that were looked for in answers that exist already.
+    pub questions: usize,
+    /// Questions without a reply, because the call failed or the answers have none.
+    pub without_reply: usize,
+    /// Passages of all replies.
+    pub passages: usize,
+    /// Passages that are in no document of the corpus.
+    pub unanchored: usize,
+    /// The versions that replies name, with the number of replies of each. Replies without a version are not counted.
+    pub versions: BTreeMap<String, usize>,
+    /// The version that it was asked in, as the run knows it; empty if no version is stated.
+    pub version: String,
 }
 
 /// The number of questions that were searched, and of those for which no passage is left after the

@@ -73,7 +73,9 @@ pub(super) async fn search(run: &mut Run<'_>) -> Result<(PlanOutcome, Results), 
         questions: order.len(),
         width: weights.width,
     };
-    let mut strategy = search.build(&problem).map_err(|error| Error::Refused(vec![error.to_string()]))?;
+    let is_system: Vec<bool> = prepared.trials.iter().map(|trial| trial.pipeline().is_none()).collect();
+    let mut strategy =
+        search.build_beside(&problem, &is_system).map_err(|error| Error::Refused(vec![error.to_string()]))?;
     let mut scores = SearchScores::new(prepared, metrics(&session.experiment));
     let mut seen: Vec<TrialScores> = vec![Vec::new(); problem.trials.len()];
     let mut executed = 0;

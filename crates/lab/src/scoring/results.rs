@@ -1,10 +1,17 @@
 //! The scores of answers: by metric, by row, and what has to be known beside them.
 
-use crate::{budget::BudgetResult, results::FunctionFailure};
+use crate::{
+    Error,
+    budget::BudgetResult,
+    results::{FunctionFailure, JudgeResult, QuestionResult, Results},
+};
 use eval::{Missing, MissingPlace, Score, Scored, statistics::Summary};
 use models::Spending;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+
+/// Resampling is seeded, so that the same scores give the same intervals.
+pub(super) const SEED: u64 = 0x5EED;
 
 /// One metric over all rows.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -71,6 +78,57 @@ pub struct ScoreResults {
 }
 
 impl ScoreResults {
+    /// The scores of a trial of a run, in the form that scored answers of any system have, so that both can be
+    /// compared. A row is a question of the run, and its number counts from 0.
+    ///
+    /// # Errors
+    /// If there is no such trial.
+    pub fn of_trial(run: &Results, trial: &str) -> Result<Self, Error> {
+        let found = run.trial(trial)?;
+        let questions: HashMap<&str, &str> =
+            run.questions.iter().map(|question| (question.id.as_str(), question.question.as_str())).collect();
+        let rows = found.questions.iter().enumerate().map(|(line, asked)| {
+            let question = questions.get(asked.question.as_str()).copied().unwrap_or_default().to_owned();
+            let scores = run.metrics.iter().map(|metric| (metric.name.clone(), score_of(asked, &metric.name)));
+            RowScores { line, id: asked.question.clone(), question, scores: scores.collect() }
+        });
+        let rows: Vec<RowScores> = rows.collect();
+        let metrics = run.metrics.iter().map(|metric| {
+            let scores: Vec<Score> = rows.iter().map(|row| row.scores[&metric.name].score.clone()).collect();
+            MetricScores {
+                name: metric.name.clone(),
+                judged: metric.judged,
+                // A judged metric is in the objective only if its judges are qualified for it.
+                qualified: metric.judged && (metric.objective || is_qualified(&run.judges)),
+                range: metric.range,
+                higher_is_better: metric.higher_is_better,
+                missing: count_missing(&scores),
+                summary: Summary::of(&scores, metric.range, SEED),
+            }
+        });
+        let mut results = Self {
+            file: format!("{trial} of run {}", run.run),
+            judges: run.judges.iter().map(|judge| judge.judge.clone()).collect(),
+            metrics: metrics.collect(),
+            rows,
+            spending: BTreeMap::new(),
+            budget: None,
+            partial: run.partial.clone(),
+            provider_errors: 0,
+            function_errors: 0,
+            damaged_entries: 0,
+            unchecked_places: Vec::new(),
+        };
+        results.count_errors();
+        Ok(results)
+    }
+
+    /// Counts the scores that are missing because a provider or a function failed.
+    pub(super) fn count_errors(&mut self) {
+        self.provider_errors = self.count(|missing| matches!(missing, Missing::ProviderError(_)));
+        self.function_errors = self.count(|missing| matches!(missing, Missing::FunctionError(_)));
+    }
+
     /// What limits the numbers, one sentence each.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
@@ -164,6 +222,31 @@ impl ScoreResults {
         });
         failures.collect()
     }
+}
+
+/// How many scores are missing, by the reason in one word.
+pub(super) fn count_missing(scores: &[Score]) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for score in scores {
+        if let Score::Missing(reason) = score {
+            *counts.entry(reason.name().to_owned()).or_default() += 1;
+        }
+    }
+    counts
+}
+
+/// The score of a question. A stage that failed as a whole leaves none.
+fn score_of(asked: &QuestionResult, metric: &str) -> Scored {
+    let none = || Scored::plain(Score::Missing(Missing::NotAsked("the run has no score for this question".to_owned())));
+    asked.scores.get(metric).cloned().unwrap_or_else(none)
+}
+
+/// Whether each judge was tried, and qualified for every kind of verdict that it was tried on.
+fn is_qualified(judges: &[JudgeResult]) -> bool {
+    let qualified = |judge: &JudgeResult| {
+        judge.record.as_ref().is_some_and(|record| record.kinds.iter().all(|kind| kind.qualified))
+    };
+    !judges.is_empty() && judges.iter().all(qualified)
 }
 
 #[cfg(test)]

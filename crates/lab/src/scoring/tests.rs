@@ -8,6 +8,7 @@ use crate::{
 };
 use models::{Caps, ModelDirectory};
 use serde_json::json;
+use std::collections::BTreeMap;
 
 const MODELS: &str = "[models.strict]\nchat.openai = { model = \"strict\", base_url = \"http://127.0.0.1:1/v1\", price = { \
     input = 2, output = 8 } }\n";
@@ -225,7 +226,7 @@ async fn a_file_is_scored_whatever_its_format() {
     for (bytes, part) in
         [(b"PAR1".to_vec(), "rows.parquet: the Parquet file cannot be read"), (wrong, "rows.parquet: row 2: ")]
     {
-        let mistakes = read("rows.parquet", bytes, &[]).unwrap_err();
+        let mistakes = answers_file::read("rows.parquet", bytes, &[]).unwrap_err();
         assert!(mistakes[0].starts_with(part), "{mistakes:?}");
     }
 }

@@ -8,6 +8,8 @@
 //! All trials are asked the questions in the same random order, and each trial
 //! is always asked the first ones. So any two trials can be compared question by question.
 
+mod beside;
+
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

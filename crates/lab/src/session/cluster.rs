@@ -14,7 +14,7 @@ use crate::{
 use models::{Library, ModelConfig, ModelDirectory, PullOptions};
 use std::{collections::BTreeSet, path::PathBuf};
 
-/// The variables that hold the keys of the experiment's models.
+/// The variables that hold the keys of the experiment's models and systems.
 fn key_variables(experiment: &Experiment) -> BTreeSet<String> {
     let used = used_models(experiment);
     let of = |config: &ModelConfig| {
@@ -32,7 +32,10 @@ fn key_variables(experiment: &Experiment) -> BTreeSet<String> {
         }
         found
     };
-    experiment.models.iter().filter(|(name, _)| used.contains(*name)).flat_map(|(_, config)| of(config)).collect()
+    let systems = experiment.systems.values().filter_map(|spec| spec.asked()?.settings().endpoint_access());
+    let of_systems = systems.flat_map(|access| access.variables);
+    let models = experiment.models.iter().filter(|(name, _)| used.contains(*name));
+    models.flat_map(|(_, config)| of(config)).chain(of_systems).collect()
 }
 
 /// Joins the experiment's cluster.

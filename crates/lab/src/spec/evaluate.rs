@@ -17,8 +17,8 @@ pub(super) const KEYS: &[&str] = &["metrics", "judge", "embedder", "answered", "
 
 /// The other parts of the experiment that the section is checked against.
 pub(super) struct EvaluateContext<'a> {
-    /// Whether there are answers to score.
-    pub(super) generator: bool,
+    /// Whether there are answers to score: of a generator, or of a system.
+    pub(super) writes_answers: bool,
     /// The folder that relative paths of the metrics' files start from.
     pub(super) base: &'a Path,
 }
@@ -51,7 +51,7 @@ pub(super) fn read<'a>(
         for (missing, message) in [
             (needs.judge && judges.is_empty(), "needs a judge: add `judge = \"MODEL\"` under [evaluate]"),
             (needs.embedder && embedder.is_none(), "needs an embedder: add `embedder = \"MODEL\"` under [evaluate]"),
-            (needs.answer && !context.generator, "scores answers, but [space] has no `generator`"),
+            (needs.answer && !context.writes_answers, "scores answers, but [space] has no `generator`"),
             (
                 needs.columns,
                 &*format!("wants `columns`, which only rows of your own answers have: see {}", Action::Score),

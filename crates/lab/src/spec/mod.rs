@@ -12,6 +12,7 @@ mod schema;
 mod scoring;
 mod shown;
 mod space;
+mod systems;
 mod table;
 mod text_error;
 mod track;
@@ -24,10 +25,14 @@ pub use overrides::Override;
 pub use reader::{SpecError, nearest};
 pub use scoring::{ScoringChoice, ScoringSpec};
 pub use space::Spaces;
+pub use systems::{AnswersSpec, ReplySource, SystemSpec, SystemVersion, Unanchored};
 pub use text_error::SpecTextError;
 pub(crate) use track::{MlflowConfig, legal_key};
 pub use track::{Pace, TrackerConfig, TrackerSettingsError};
 pub use warnings::WarningSpec;
+
+/// The label of a trial that has nothing on an axis; no system has this name.
+pub(crate) const NONE: &str = "none";
 
 use crate::search::SearchConfig;
 use eval::{
@@ -181,6 +186,8 @@ pub struct Experiment {
     pub models: BTreeMap<String, ModelConfig>,
     /// The axes.
     pub space: Spaces,
+    /// RAG pipelines that are not ours, by name.
+    pub systems: BTreeMap<String, SystemSpec>,
     /// How trials are chosen.
     pub search: SearchConfig,
     /// What is measured.
@@ -278,7 +285,9 @@ impl Experiment {
 
     /// Likely mistakes that are not errors, in sentences.
     pub fn remarks(&self) -> Vec<String> {
-        let answers = !self.space.on(Axis::Generator).is_empty() && self.dataset.is_some();
+        let written =
+            !self.space.on(Axis::Generator).is_empty() || self.systems.values().any(SystemSpec::writes_answers);
+        let answers = written && self.dataset.is_some();
         let scored = self.evaluate.metrics.iter().any(|metric| metric.needs().answer);
         let remark = "answers are made, but no metric scores them, so they choose no winner: add `token_f1`, `rouge_l` or \
                       `answer_similarity` to evaluate.metrics";

@@ -56,8 +56,8 @@ fn a_key_that_is_not_known_is_told_with_the_one_that_may_be_meant_or_with_all() 
     check(&format!("nmae = \"y\"\n{HEAD}{SPACE}"), "1:1: the experiment: unknown key `nmae`; did you mean `name`?");
     check(
         &format!("zzz = 1\n{HEAD}{SPACE}"),
-        "1:1: the experiment: unknown key `zzz`; known keys: name, store, corpus, dataset, models, space, search, \
-         evaluate, engine, track, warnings",
+        "1:1: the experiment: unknown key `zzz`; known keys: name, store, corpus, dataset, models, space, systems, \
+         search, evaluate, engine, track, warnings",
     );
     check(
         &format!("{HEAD}{SPACE}retreiver = \"bm25\"\n"),

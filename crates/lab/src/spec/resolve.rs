@@ -3,12 +3,12 @@
 use crate::search::{SearchConfig, SearchProblem};
 
 use super::{
-    CorpusSpec, DatasetSpec, Experiment, SpecError, WarningSpec, engine,
+    CorpusSpec, DatasetSpec, Experiment, SpecError, SystemSpec, WarningSpec, engine,
     evaluate::{self, EvaluateContext},
     nearest,
     overrides::{Override, PlacedOverride},
     reader::ExperimentReader,
-    space,
+    space, systems,
     table::{key_start, optional, required, unknown_keys},
     track,
 };
@@ -17,8 +17,10 @@ use rag::Axis;
 use std::{collections::BTreeMap, path::PathBuf};
 use toml::de::DeTable;
 
-pub(super) const SECTIONS: &[&str] =
-    &["name", "store", "corpus", "dataset", "models", "space", "search", "evaluate", "engine", "track", "warnings"];
+pub(super) const SECTIONS: &[&str] = &[
+    "name", "store", "corpus", "dataset", "models", "space", "systems", "search", "evaluate", "engine", "track",
+    "warnings",
+];
 
 pub(super) fn resolve(text: &str, base: PathBuf, overrides: &[Override]) -> Result<Experiment, Vec<SpecError>> {
     let placed = PlacedOverride::all(overrides, text.len());
@@ -48,9 +50,11 @@ pub(super) fn resolve(text: &str, base: PathBuf, overrides: &[Override]) -> Resu
     let mut models = read_models(&mut reader, &root);
     let mut references = Vec::new();
     let chat = only_chat_model(&models).map(str::to_owned);
+    let systems = systems::read(&mut reader, &root, &base);
     let space = space::read(&mut reader, &root, &base, chat.as_deref(), &mut references);
     let search = read_search(&mut reader, &root);
-    let context = EvaluateContext { generator: !space.on(Axis::Generator).is_empty(), base: &base };
+    let writes_answers = !space.on(Axis::Generator).is_empty() || systems.values().any(SystemSpec::writes_answers);
+    let context = EvaluateContext { writes_answers, base: &base };
     let evaluate = evaluate::read(&mut reader, &root, &context, &mut references);
     let engine = engine::read(&mut reader, &root);
     let track = track::read(&mut reader, &root);
@@ -75,6 +79,12 @@ pub(super) fn resolve(text: &str, base: PathBuf, overrides: &[Override]) -> Resu
     for ((model, at), kind, place) in references {
         check_model(&mut reader, &models, &model, at, kind, place);
     }
+    if !systems.is_empty() && dataset.is_none() {
+        reader.error(
+            key_start(&root, "systems"),
+            "systems: they are asked questions: add [dataset] with `path = \"golden.jsonl\"`",
+        );
+    }
     if !evaluate.metrics.is_empty() && dataset.is_none() && root.get("evaluate").is_some() {
         reader.error(
             key_start(&root, "evaluate"),
@@ -92,6 +102,7 @@ pub(super) fn resolve(text: &str, base: PathBuf, overrides: &[Override]) -> Resu
                 dataset,
                 models,
                 space,
+                systems,
                 search,
                 evaluate,
                 engine,

@@ -2,7 +2,7 @@
 //! what they take, their defaults and what they do. What depends on several
 //! keys at once is only checked when the file is read.
 
-use super::{CorpusSpec, DatasetSpec, LocalEngineSpec, RayEngineSpec, TrackerConfig, WarningSpec};
+use super::{CorpusSpec, DatasetSpec, LocalEngineSpec, RayEngineSpec, SystemSpec, TrackerConfig, WarningSpec};
 use crate::search::SearchConfig;
 use eval::MetricConfig;
 use models::{Caps, ModelConfig};
@@ -19,6 +19,7 @@ pub(super) fn schema() -> Value {
     let corpus = definitions.add("corpus", schema_of::<CorpusSpec>());
     let dataset = definitions.add("dataset", schema_of::<DatasetSpec>());
     let model = definitions.add("model", schema_of::<ModelConfig>());
+    let system = definitions.add("system", schema_of::<SystemSpec>());
     let strategies = SearchConfig::NAMES.iter().copied().zip(SearchConfig::docs()).collect();
     let search = definitions.component("search", strategies, Some(schema_of::<SearchConfig>()));
     let evaluate = evaluate_schema(&mut definitions);
@@ -41,6 +42,10 @@ pub(super) fn schema() -> Value {
             "description": "Models, by the names that the rest of the file uses.",
         },
         "space": one_or_several(&space, "What is compared: every combination of the lists. With several tables, the combinations of each."),
+        "systems": {
+            "type": "object", "additionalProperties": system,
+            "description": "RAG pipelines that are not ours, by name: each is asked the same questions, and is a trial beside those of `space`.",
+        },
         "search": { "description": "How trials are chosen from the space; all of them if it is left out.", "anyOf": [search] },
         "evaluate": evaluate,
         "engine": {
@@ -55,7 +60,8 @@ pub(super) fn schema() -> Value {
         "title": "A Reverie experiment",
         "type": "object",
         "properties": sections,
-        "required": ["name", "corpus", "space"],
+        "required": ["name", "corpus"],
+        "anyOf": [{ "required": ["space"] }, { "required": ["systems"] }],
         "additionalProperties": false,
         "$defs": definitions.0,
     })

@@ -6,18 +6,16 @@ use serde_json::{Map, Value, json};
 
 /// Replaces a value that may be a secret.
 const WITHHELD: &str = "[withheld]";
-/// Tables of a model whose values may be secrets, unless they name a variable.
+/// The sections whose entries may hold secrets.
+const SECRET_SECTIONS: [&str; 2] = ["models", "systems"];
+/// Tables of an entry whose values may be secrets, unless they name a variable.
 const MAY_BE_SECRET: [&str; 2] = ["headers", "query"];
 
 impl Experiment {
     /// The resolved experiment as an experiment file, without what may be a
     /// secret.
     pub fn text_without_secrets(&self) -> String {
-        let mut root = self.root();
-        if let Some(models) = root["models"].as_object_mut() {
-            models.values_mut().for_each(withhold);
-        }
-        text(root)
+        text(withhold_secrets(self.root()))
     }
 
     /// The text that is stored with a run: the file as it was written, or, if it may hold a secret,
@@ -37,10 +35,7 @@ impl Experiment {
     /// The resolved experiment as a value without possible secrets, for
     /// comparison with another experiment.
     pub(crate) fn comparable(&self) -> Value {
-        let mut root = self.root();
-        if let Some(models) = root["models"].as_object_mut() {
-            models.values_mut().for_each(withhold);
-        }
+        let mut root = withhold_secrets(self.root());
         remove_empty(&mut root);
         root
     }
@@ -51,8 +46,11 @@ impl Experiment {
         let mut root = serde_json::to_value(toml::from_str::<toml::Table>(shown)?)?;
         let here = self.root();
         let mut missing = Vec::new();
-        for (name, model) in root["models"].as_object_mut().into_iter().flatten() {
-            restore(model, &here["models"][name.as_str()], &format!("models.{name}"), &mut missing);
+        for section in SECRET_SECTIONS {
+            let entries = root.get_mut(section).and_then(Value::as_object_mut);
+            for (name, entry) in entries.into_iter().flatten() {
+                restore(entry, &here[section][name.as_str()], &format!("{section}.{name}"), &mut missing);
+            }
         }
         if missing.is_empty() { Ok(text(root)) } else { Err(SpecTextError::NoSecret(missing)) }
     }
@@ -63,7 +61,10 @@ impl Experiment {
             "name": self.name, "store": self.store, "corpus": self.corpus, "dataset": self.dataset,
             "models": self.models, "search": self.search, "engine": self.engine,
         });
-        root["space"] = json!(self.space);
+        root["space"] = if self.space.is_empty() { Value::Null } else { json!(self.space) };
+        if !self.systems.is_empty() {
+            root["systems"] = json!(self.systems);
+        }
         let evaluate = &self.evaluate;
         // Without questions there is nothing to evaluate, and the section must be left out.
         let has_questions = self.dataset.is_some();
@@ -90,17 +91,32 @@ fn text(mut root: Value) -> String {
     toml::to_string(&root).unwrap_or_else(|error| format!("# this experiment cannot be written as TOML: {error}\n"))
 }
 
+fn withhold_secrets(mut root: Value) -> Value {
+    for section in SECRET_SECTIONS {
+        let entries = root.get_mut(section).and_then(Value::as_object_mut);
+        entries.into_iter().flat_map(Map::values_mut).for_each(withhold);
+    }
+    root
+}
+
 fn withhold(value: &mut Value) {
     let Some(fields) = value.as_object_mut() else { return };
     for (name, field) in fields {
         match field.as_object_mut() {
             Some(texts) if MAY_BE_SECRET.contains(&name.as_str()) => {
-                let secret = |text: &&mut Value| !text.as_str().is_some_and(|text| text.starts_with("env:"));
+                let is_shown = |text: &str| text.starts_with("env:") || is_placeholder(text);
+                let secret = |text: &&mut Value| !text.as_str().is_some_and(is_shown);
                 texts.values_mut().filter(secret).for_each(|text| *text = json!(WITHHELD));
             }
             _ => withhold(field),
         }
     }
+}
+
+/// Whether a text is a placeholder alone, such as `{question}`.
+fn is_placeholder(text: &str) -> bool {
+    let inside = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+    inside.is_some_and(|name| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
 }
 
 /// Puts the withheld parts of a value back in, from the same place in another value.

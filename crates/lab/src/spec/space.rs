@@ -44,6 +44,11 @@ impl From<Space> for Spaces {
 }
 
 impl Spaces {
+    /// Whether there is no table.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The values of an axis, in the order of the file. A value of an earlier table is not repeated
     /// for a later one.
     pub fn on(&self, axis: Axis) -> Vec<&dyn Choice> {
@@ -76,6 +81,9 @@ pub(super) fn read<'a>(
     references: &mut References,
 ) -> Spaces {
     let Some(value) = root.get("space") else {
+        if root.get("systems").is_some() {
+            return Spaces::default();
+        }
         reader.error(0, "`[space]` is missing: it lists the chunkers, embedders and retrievers to compare");
         return Spaces::default();
     };

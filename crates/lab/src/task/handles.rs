@@ -56,6 +56,11 @@ impl ModelHandles {
         &self.client
     }
 
+    /// What models are built with.
+    pub(crate) fn model_context(&self) -> &provider::ModelContext {
+        &self.context
+    }
+
     fn get(&self, name: &str) -> Result<ModelHandle, Error> {
         let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(model) = built.get(name) {

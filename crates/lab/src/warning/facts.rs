@@ -116,10 +116,29 @@ pub(crate) struct TrialFindings {
     pub(crate) evidence: Option<EvidenceFacts>,
     pub(crate) filter: FilterFacts,
     pub(crate) prompts: PromptFacts,
+    /// What is known of the replies of a system; none for a pipeline.
+    pub(crate) replies: Option<ReplyFacts>,
     /// The number of verdicts that a judge did not give, because the prompt was longer than it reads.
     pub(crate) beyond_judge: usize,
     /// The number of verdicts that judges were asked for.
     pub(crate) judged: usize,
+}
+
+/// The replies of a system.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct ReplyFacts {
+    /// Questions that it was asked.
+    pub(crate) questions: usize,
+    /// Questions without a reply.
+    pub(crate) without_reply: usize,
+    /// Passages of all replies.
+    pub(crate) passages: usize,
+    /// Passages that are in no document of the corpus.
+    pub(crate) unanchored: usize,
+    /// The versions that replies name, with the number of replies of each.
+    pub(crate) versions: BTreeMap<String, usize>,
+    /// The version that it was asked in; empty if none is stated.
+    pub(crate) version: String,
 }
 
 /// Texts that a model did not read to their end.

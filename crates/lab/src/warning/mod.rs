@@ -11,7 +11,7 @@ mod language;
 
 pub(crate) use facts::{
     CorpusFacts, CutTextsFacts, EqualTrials, EvidenceFacts, FilterFacts, ModelFacts, NamedLanguage, PromptFacts,
-    QuestionFacts, RunFacts, TrialFacts, TrialFindings,
+    QuestionFacts, ReplyFacts, RunFacts, TrialFacts, TrialFindings,
 };
 
 use crate::number::listed;
@@ -50,6 +50,12 @@ macro_rules! kinds {
 kinds! {
     /// Questions that retrieve nothing.
     RetrievesNothing => retrieves_nothing,
+    /// Passages of a system that are in no document of the corpus.
+    UnanchoredPassages => unanchored_passages,
+    /// Replies of a system that name another version than the run asked.
+    SystemVersion => system_version,
+    /// Questions to which a system gave no reply.
+    UnmatchedAnswers => unmatched_answers,
     /// Questions that share no word with any chunk, in a search by words and vectors.
     NoSharedWords => no_shared_words,
     /// Chunks longer than the embedder or the reranker reads.

@@ -202,7 +202,7 @@ fn chunks_without_a_text_are_one_remark_for_the_trials_that_share_them() {
     for (trial, chunks) in results.trials.iter_mut().zip([Some(1_000), Some(1_000), Some(2)]) {
         trial.not_enriched =
             chunks.map(|chunks| NotEnriched { chunks, total: 4_000, reason: "the reply is empty".to_owned() });
-        trial.trial.pipeline.enrich = serde_json::from_value(json!({ "contextual": { "model": "m" } })).unwrap();
+        trial.trial.pipeline_mut().enrich = serde_json::from_value(json!({ "contextual": { "model": "m" } })).unwrap();
     }
     let text = |chunks: &str| {
         format!("contextual wrote nothing usable for {chunks} of 4,000 chunks, most often because: the reply is empty")

@@ -31,6 +31,7 @@ fn work(kind: &str, inputs: &[TaskId]) -> Work {
         answers: inputs[1..].to_vec(),
         questions: Vec::new(),
         without_passages: false,
+        replies: None,
         part: None,
     };
     match kind {

@@ -99,6 +99,7 @@ impl Fixture {
         };
         let plan = Plan::new(&PlanInputs {
             experiment: &experiment,
+            given: &BTreeMap::new(),
             trials: &trials,
             identities: &identities(),
             files: &["a.txt", "b.txt", "c.txt"].map(file),

@@ -1,7 +1,9 @@
 //! The kinds of work that tasks do: one file each, with the kind's fields, key, inputs and
 //! estimates. The code that does the work is in `task/work`.
 
+mod anchor;
 mod apply_stage;
+mod ask;
 mod chunk;
 mod embed;
 mod embed_in_context;
@@ -9,6 +11,7 @@ mod embed_queries;
 mod embed_tokens;
 mod enrich;
 mod generate;
+mod given;
 mod index;
 mod load;
 mod retrieve;
@@ -17,7 +20,9 @@ mod sizes;
 mod write_queries;
 
 pub(crate) use {
+    anchor::AnchorWork,
     apply_stage::ApplyStageWork,
+    ask::{AskWork, version_of},
     chunk::ChunkWork,
     embed::EmbedWork,
     embed_in_context::EmbedInContextWork,
@@ -25,10 +30,11 @@ pub(crate) use {
     embed_tokens::EmbedTokensWork,
     enrich::EnrichWork,
     generate::GenerateWork,
+    given::TakeAnswersWork,
     index::IndexWork,
     load::LoadWork,
     retrieve::{QueryTasks, RetrieveWork},
-    score::ScoreWork,
+    score::{ScoreWork, ScoredKey},
     sizes::Sizes,
     write_queries::WriteQueriesWork,
 };
@@ -122,7 +128,7 @@ impl Purpose {
         match operator {
             Operator::Load | Operator::Index => Self::Index,
             Operator::Stage(axis) if matches!(axis.output(), Data::Chunks | Data::Vectors) => Self::Index,
-            Operator::Stage(_) | Operator::EmbedQueries => Self::Questions,
+            Operator::Stage(_) | Operator::EmbedQueries | Operator::Ask | Operator::Anchor => Self::Questions,
             Operator::Score | Operator::Judge => Self::Evaluation,
         }
     }
@@ -232,6 +238,7 @@ macro_rules! with_kinds_of_work {
             Load(LoadWork), Chunk(ChunkWork), Enrich(EnrichWork), Embed(EmbedWork), EmbedTokens(EmbedTokensWork),
             EmbedQueries(EmbedQueriesWork), Index(IndexWork), WriteQueries(WriteQueriesWork), Retrieve(RetrieveWork),
             ApplyStage(ApplyStageWork), Generate(GenerateWork), Score(ScoreWork), EmbedInContext(EmbedInContextWork),
+            Ask(AskWork), TakeAnswers(TakeAnswersWork), Anchor(AnchorWork),
         }
     };
 }

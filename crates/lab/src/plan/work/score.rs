@@ -4,7 +4,7 @@ use super::{DescribeWork, KeyContext, Sizes, TimedComponent};
 use crate::{
     operator::Operator,
     plan::{
-        graph::{PlanInputs, TaskId},
+        graph::{PlanInputs, ReplyContents, TaskId},
         model_load::{ModelLoad, score},
         ranges::RangePart,
     },
@@ -25,21 +25,36 @@ pub(crate) struct ScoreWork {
     /// Whether the trial retrieves nothing, so that metrics that look at passages do not apply.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) without_passages: bool,
-    /// Which part of which range these questions are, if the metric looks at answers.
+    /// What the replies of the system hold, if the trial is one. `answers` are then its replies, whatever the metric
+    /// looks at: where one failed there are no passages either.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) replies: Option<ReplyContents>,
+    /// Which part of which range these questions are, if the metric looks at answers, or the trial is a system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) part: Option<RangePart>,
 }
 
+/// What a metric looks at, for the key of its scores.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum ScoredKey<'a> {
+    /// A pipeline's passages, and the stem of its answers if it writes any.
+    Pipeline { passages: TaskId, without_passages: bool, answers: Option<&'a Key> },
+    /// The stems of a system's replies and of the places of its passages.
+    System { replies: &'a Key, places: &'a Key },
+}
+
 impl ScoreWork {
-    /// The key of everything that decides the scores of answers, except the questions. `answers` is
-    /// the stem of the answers.
-    pub(crate) fn stem(
-        cx: &KeyContext<'_>,
-        metric: &MetricConfig,
-        (passages, without_passages): (TaskId, bool),
-        answers: Option<&Key>,
-    ) -> Key {
-        let builder = cx.builder("score", &[passages]).field("answers", &answers);
+    /// The key of everything that decides the scores of a range, except the questions.
+    pub(crate) fn stem(cx: &KeyContext<'_>, metric: &MetricConfig, scored: ScoredKey<'_>) -> Key {
+        let (builder, without_passages) = match scored {
+            ScoredKey::Pipeline { passages, without_passages, answers } => {
+                (cx.builder("score", &[passages]).field("answers", &answers), without_passages)
+            }
+            // The task that finds the places has another key in each step of a search.
+            ScoredKey::System { replies, places } => {
+                (cx.builder("score", &[]).key("replies", replies).key("places", places), false)
+            }
+        };
         add_metric(cx, builder, metric, without_passages).finish()
     }
 }

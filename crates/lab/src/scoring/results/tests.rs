@@ -144,3 +144,26 @@ fn results_without_anything_to_say_have_no_notes() {
     assert!(results(&[]).notes().is_empty());
     assert!(results(&[("exact_match", false, false, ONE)]).notes().is_empty());
 }
+
+#[test]
+fn a_trial_is_scored_answers_with_the_questions_of_its_run() {
+    use crate::results::fixture;
+    let mut run = fixture::results(2);
+    let scores = [vec![Some(1.0), Some(0.5), None, Some(0.0), Some(1.0)], vec![Some(0.0); 5]];
+    fixture::score(&mut run, "recall", &scores);
+    for question in &mut run.questions {
+        question.question = format!("What is {}?", question.id);
+    }
+    run.trials[0].questions[4].scores.clear();
+    let found = ScoreResults::of_trial(&run, "t01").unwrap();
+    let row = &found.rows[1];
+    assert_eq!((row.line, row.id.as_str(), row.question.as_str()), (1, "b", "What is b?"));
+    assert_eq!(row.scores["recall"].score, Score::Value(0.5));
+    let recall = &found.metrics[0];
+    assert_eq!((recall.summary.mean, recall.summary.n_scored), (Some(0.5), 3));
+    let counts = [("not_asked".to_owned(), 1), ("provider_error".to_owned(), 1)];
+    assert_eq!(recall.missing, BTreeMap::from(counts), "a stage that failed leaves no score at all");
+    assert_eq!((found.file.as_str(), found.provider_errors, found.function_errors), ("t01 of run zoo-1", 1, 0));
+    let refused = ScoreResults::of_trial(&run, "t09").unwrap_err();
+    assert!(refused.to_string().contains("there is no trial `t09`"), "{refused}");
+}

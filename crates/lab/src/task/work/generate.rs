@@ -37,11 +37,7 @@ impl DoWork for GenerateWork {
             {
                 return Err(error.clone().into());
             }
-            let answer = answer.map_err(|error| NoAnswer {
-                budget: matches!(error, rag::Error::Model(models::Error::BudgetExhausted { .. })),
-                reason: crate::error_chain(&error),
-                function: crate::failed_function(&error.into()).cloned().map(Box::new),
-            });
+            let answer = answer.map_err(|error| NoAnswer::of(&error.into()));
             rows.push(AnswerRow { question: question.id.clone(), answer });
         }
         let failed = rows.iter().filter_map(|row| row.answer.as_ref().err());

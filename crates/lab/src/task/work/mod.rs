@@ -1,7 +1,9 @@
 //! Does each kind of work: one file each. `plan/work` describes the kinds. The same code runs under
 //! every engine.
 
+mod anchor;
 mod apply_stage;
+mod ask;
 mod chunk;
 mod earlier;
 mod embed;

@@ -3,13 +3,14 @@
 use super::{DoWork, EarlierRows, TaskContext, TaskOutput};
 use crate::{
     Error,
-    artifact::ScoreRow,
+    artifact::{NoAnswer, ScoreRow},
     plan::work::ScoreWork,
     task::{answers_by_question, passages_by_question},
 };
 use async_trait::async_trait;
 use eval::{Missing, Sample, Score as Value, Scored};
 use futures::{StreamExt, stream};
+use rag::Answer;
 
 #[async_trait]
 impl DoWork for ScoreWork {
@@ -21,12 +22,10 @@ impl DoWork for ScoreWork {
         let one = async |i: usize| {
             let question = &run_context.questions[i];
             let found = passages.get(&question.id).map_or(&[][..], |found| &found.passages);
-            let scored = match answers.get(&question.id) {
-                _ if self.without_passages && self.metric.needs().passages => {
-                    Scored::missing(Missing::NotApplicable("the trial retrieves nothing".to_owned()))
-                }
-                Some(Err(error)) if self.metric.needs_answer() => Scored::missing(error.missing()),
-                answer => {
+            let answer = answers.get(&question.id);
+            let scored = match self.missing(answer, passages.contains_key(&question.id)) {
+                Some(missing) => Scored::missing(missing),
+                None => {
                     let answer = answer.and_then(|answer| answer.as_ref().ok());
                     self.metric.score(&*metric, &Sample { question, passages: found, answer, columns: None }).await
                 }
@@ -52,5 +51,26 @@ impl DoWork for ScoreWork {
         let function_errors = count(|missing| matches!(missing, Missing::FunctionError(_)));
         let made = TaskOutput::with_earlier(rows, earlier, run_context, |row| &row.question)?;
         Ok(TaskOutput { errors, function_errors, ..made })
+    }
+}
+
+impl ScoreWork {
+    /// Why a question has no score whatever the metric says; `has_passages` says whether the stage before has an entry
+    /// for it.
+    fn missing(&self, answer: Option<&Result<Answer, NoAnswer>>, has_passages: bool) -> Option<Missing> {
+        let needs = self.metric.needs();
+        let not_applicable = |reason: &str| Some(Missing::NotApplicable(reason.to_owned()));
+        match (self.replies, answer) {
+            (None, _) if self.without_passages && needs.passages => not_applicable("the trial retrieves nothing"),
+            (None, Some(Err(error))) if self.metric.needs_answer() => Some(error.missing()),
+            (None, _) => None,
+            // Answers and passages come from one reply, so without a reply there is neither.
+            (Some(_), Some(Err(error))) => Some(error.missing()),
+            (Some(replies), _) if needs.answer && !replies.answers => not_applicable("the system writes no answers"),
+            (Some(replies), _) if needs.passages && !(replies.passages && has_passages) => {
+                not_applicable("the system returns no passages")
+            }
+            (Some(_), _) => None,
+        }
     }
 }

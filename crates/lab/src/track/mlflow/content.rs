@@ -6,12 +6,13 @@
 use super::files::{self, ArtifactFile};
 use crate::{
     board::{self, Board, Cell, ColumnKind},
-    plan::Trial,
+    plan::{Trial, TrialKind},
     results::Results,
     spec::legal_key,
     track::{DataVersion, RunState, RunView},
     warning::Warning,
 };
+use rag::PipelineConfig;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -234,7 +235,7 @@ fn warnings_text<'a>(warnings: impl Iterator<Item = &'a Warning>) -> String {
 
 /// The differences between a trial and the others, in a few words.
 fn pipeline(trial: &Trial, trials: &[Trial]) -> String {
-    let labels = board::varying(trials).into_iter().filter_map(|axis| trial.labels.get(axis));
+    let labels = board::varying(trials).into_iter().filter_map(|name| trial.labels.get(&name));
     labels.map(String::as_str).collect::<Vec<_>>().join(" · ")
 }
 
@@ -259,7 +260,10 @@ fn params(trial: &Trial, trials: &[Trial]) -> BTreeMap<String, String> {
 /// Numbers, texts and switches of a trial's components: `chunker.chunk_size`.
 fn settings(trial: &Trial) -> BTreeMap<String, Value> {
     let mut settings = BTreeMap::new();
-    for (axis, component) in trial.pipeline.values() {
+    if let TrialKind::System(system) = &trial.kind {
+        settings.extend(system.parameters.iter().map(|(key, value)| (format!("system.{key}"), value.clone())));
+    }
+    for (axis, component) in trial.pipeline().into_iter().flat_map(PipelineConfig::values) {
         let Value::Object(named) = component.value() else { continue };
         for (key, value) in named.values().filter_map(Value::as_object).flatten() {
             if value.is_number() || value.is_string() || value.is_boolean() {

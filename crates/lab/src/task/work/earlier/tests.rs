@@ -77,6 +77,7 @@ impl Bench {
             answers: Vec::new(),
             questions: self.asked(from, to),
             without_passages: false,
+            replies: None,
             part: Some(part),
         };
         let task = Task { key: part.key(), work: work.into(), rows: None, label: String::new(), trials: Vec::new() };
