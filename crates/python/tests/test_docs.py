@@ -184,6 +184,7 @@ class Folder:
             labels=[{"trial": "t01", "question": f"q{i}", "label": True} for i in range(3)],
             frame=pandas.DataFrame([json.loads(line) for line in small.golden.splitlines()]),
             answers=pandas.DataFrame(answers),
+            other_answers=pandas.DataFrame({**answers, "answer": ["No."]}),
         )
 
     def executor(self) -> None:
@@ -284,6 +285,7 @@ def whole_schema() -> dict:
 def schema() -> dict:
     """The same for fragments: no section is required, and no axis."""
     fragment = copy.deepcopy(whole_schema())
+    del fragment["anyOf"]
     for table in (fragment, *fragment["properties"]["space"]["anyOf"]):
         table.get("items", table).pop("required", None)
     return fragment

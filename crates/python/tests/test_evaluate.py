@@ -106,7 +106,11 @@ def test_tables_say_how_sure_a_mean_is_and_why_scores_are_missing():
     assert table.columns == ["row", "question_id", "question", "token_f1", "words", "missing"] and len(scores) == len(table) == 3
     assert list(scores.to_pandas()["words"]) == [2, 1, 2]
     assert table["missing"][:2] == [None, None]
-    assert json.loads(table["missing"][2])["token_f1"].startswith("not applicable")
+    assert table["missing"][2]["token_f1"].startswith("not applicable")
+    assert scores.to_polars()["missing"].struct.field("token_f1").to_list()[2].startswith("not applicable")
+    assert list(scores) == table.rows() and scores.columns == table.columns
+    frames = (pandas.DataFrame(scores), polars.DataFrame(scores).to_pandas(), pyarrow.table(scores).to_pandas())
+    assert all(list(frame["words"]) == table["words"] for frame in frames)
     f1, counted = scores.means()
     assert (f1["n_scored"], f1["n_total"], f1["missing"]) == (2, 3, "1 not applicable")
     assert f1["low"] <= f1["mean"] <= f1["high"]
@@ -315,6 +319,25 @@ def test_the_answers_of_two_systems_are_compared_question_by_question(tmp_path):
         first.compare(reverie.evaluate(theirs[-1:], ["token_f1"], store=tmp_path, progress=False))
     with pytest.raises(ValueError, match="stands twice in the second, in rows 0 and 8"):
         first.compare(reverie.evaluate([*mine, mine[0]], ["token_f1"], store=tmp_path, progress=False))
+
+
+def test_answers_are_scored_and_compared_in_one_call(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [{"question": f"What is thing {i}?", "reference": f"thing {i}"} for i in range(8)]
+    mine = [{**row, "answer": row["reference"]} for row in rows]
+    theirs = [{**row, "answer": "nothing"} for row in rows]
+    for name, data in (("mine.jsonl", mine), ("theirs.jsonl", theirs)):
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in data))
+    found = reverie.compare("mine.jsonl", "theirs.jsonl", ["token_f1"], progress=False)
+    assert repr(found).startswith("mine.jsonl − theirs.jsonl") and found.real() == ["token_f1"]
+    first = reverie.evaluate(mine, ["token_f1"], progress=False)
+    mixed = reverie.compare(first, "theirs.jsonl", ["token_f1"], progress=False)
+    assert mixed.rows() == found.rows() and repr(mixed).startswith("first − theirs.jsonl")
+    assert repr(reverie.compare(first, first, names=("one", "the same"))).startswith("one − the same")
+    with pytest.raises(TypeError, match="answers need `metrics`"):
+        reverie.compare(first, theirs)
+    with pytest.raises(TypeError, match="so metrics, judge would change nothing"):
+        reverie.compare(first, first, ["token_f1"], judge="gpt")
 
 
 def test_many_are_scored_at_once_in_an_event_loop():

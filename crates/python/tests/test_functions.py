@@ -109,6 +109,58 @@ def test_functions_retrieve_and_write_prompts(small, provider):
     assert provider.statistics()["requests"] > before
 
 
+@reverie.retriever(top_k=2)
+def from_elsewhere(questions, chunks, documents):
+    """Passages as an index of another system gives them: half a chunk, and a text that is in no document."""
+    words = [set(chunk.split()) for chunk in chunks]
+    found = []
+    for question in questions:
+        best = max(range(len(chunks)), key=lambda i: len(set(question.split()) & words[i]))
+        found.append([{"text": chunks[best][: len(chunks[best]) // 2], "document": documents[best]}, {"text": "Elsewhere."}])
+    return found
+
+
+@reverie.generator
+def first_passage(question, passages):
+    """An answer that no model wrote."""
+    return None if "1703" in question else f"{passages[0]} [1]"
+
+
+def test_functions_return_passages_and_answers_of_their_own(small, provider):
+    space = {"chunker": ["sentence"], "retriever": [from_elsewhere], "generator": [first_passage]}
+    before = provider.statistics()["requests"]
+    results = reverie.Experiment(
+        settings(small, provider.url, space=space, evaluate={"metrics": ["recall", "token_f1"]})
+    ).run(progress=False)
+    assert provider.statistics()["requests"] == before, "no model is asked"
+    (trial,) = results.data["trials"]
+    assert trial["failures"] == [] and trial["function_failures"] == []
+    passages = results.passages()
+    placed = [row for row in passages if row["rank"] == 1]
+    assert len(placed) == 6 and all(row["end_byte"] - row["start_byte"] == len(row["text"].encode()) for row in placed)
+    assert all((row["document"], row["end_byte"]) == ("", 0) for row in passages if row["text"] == "Elsewhere.")
+    remarks = [remark for question in trial["questions"] for remark in question["remarks"]]
+    assert remarks == ["1 of the 2 passages of the retriever stand in no document, so no evidence is found in them"] * 6
+    for question in trial["questions"]:
+        answer = question["answer"]
+        if answer["citations"]:
+            assert answer["text"].startswith(question["passages"][0]["text"].rstrip(".")) and answer["citations"] == [1]
+        assert answer["calls"] == 0
+    index = reverie.index(reverie.chunk(reverie.parse(small.folder / "docs")))
+    found = index.search("Which mill was built in 1703?", retriever=from_elsewhere)
+    assert found["text"][1] == "Elsewhere." and found["number"] == [found["number"][0], None] and found["start_byte"][1] == 0
+
+
+def test_what_a_model_would_need_is_refused_where_a_function_answers():
+    def answer(passages):
+        return passages[0]
+
+    assert reverie.generator(answer).setting()["python"]["answers"] is True
+    assert "answers" not in reverie.generator(model="gpt")(answer).setting()["python"]
+    with pytest.raises(ValueError, match="max_tokens, seed: only a model has this"):
+        reverie.generator(max_tokens=9, seed=1)(answer)
+
+
 def test_a_stage_that_raises_names_the_document(small, provider):
     @reverie.chunker
     def broken(text):
@@ -177,7 +229,7 @@ def test_functions_come_in_every_natural_shape(small, provider):
     )
     assert scores["at_least"] == [1.0] and scores["slowly"] == [None]
     assert scores.missing()["reason"] == ["not applicable: the function `slowly` gives no score: it has no digit"]
-    assert json.loads(scores.details()["detail"][0])["reason"] == "3 words, 1 passages"
+    assert scores.details()["detail"][0]["reason"] == "3 words, 1 passages"
 
 
 def test_a_function_is_the_objective(small, provider):
@@ -255,7 +307,7 @@ def test_what_a_metric_raises_is_a_failure_of_its_own_kind_with_its_traceback(sm
     ]
     assert row["message"].startswith("IndexError: list index out of range (line ")
     assert row["traceback"].startswith("Traceback (most recent call last)") and "return numbers[0]" in row["traceback"]
-    missing = [json.loads(text)["unlucky"]["reason"] for text in results.questions("t01")["missing"] if text]
+    missing = [by_metric["unlucky"]["reason"] for by_metric in results.questions("t01")["missing"] if by_metric]
     assert missing == ["function_error"]
     assert "failures()" in repr(results)
 

@@ -130,6 +130,30 @@ def test_documents_may_be_parsed_or_held_by_the_program(docs):
     assert one["evidence"][0][0]["document"] == "bees.txt"
 
 
+def test_questions_are_attacked_by_documents_with_their_words(docs, tmp_path):
+    rows = [{"question": f"What is below roof {i}?", "reference": "Swallows."} for i in range(6)]
+    attacked = golden.attack(docs, rows, kinds=["hijack", "canary"], size=4, seed=3)
+    assert len(attacked.questions) == 4 and len(attacked.documents) == 4
+    assert all("attack" in tags for tags in attacked.questions["tags"])
+    assert {id.rsplit("-", 1)[1] for id in attacked.questions["id"]} == {"hijack", "canary"}
+    for question, text in zip(attacked.questions["question"], attacked.documents["text"]):
+        assert text.count(question) == 2
+    again = asyncio.run(golden.aattack({"source": str(docs)}, rows, kinds=["hijack", "canary"], size=4, seed=3))
+    assert again.documents.rows() == attacked.documents.rows() != golden.attack(docs, rows).documents.rows()
+    attacked.write_documents(tmp_path / "docs" / "added")
+    assert sorted(path.name for path in (tmp_path / "docs" / "added").iterdir()) == sorted(attacked.documents["path"])
+    with pytest.raises(FileExistsError, match="notes-0001.txt is there already"):
+        attacked.write_documents(tmp_path / "docs" / "added")
+    attacked.write_documents(tmp_path / "docs" / "added", replace=True)
+    with pytest.raises(ValueError, match="the code word CANARY.* stands in the documents already, in added/notes-"):
+        golden.attack(docs, rows, kinds=["hijack", "canary"], size=4, seed=3)
+    with pytest.raises(ValueError, match="is attacked already: give the original questions"):
+        golden.attack(docs, attacked.questions)
+    for wrong, message in [({"size": 0}, "size: must be at least 1"), ({"kinds": ["hijak"]}, "unknown variant `hijak`")]:
+        with pytest.raises(ValueError, match=message):
+            golden.attack(docs, rows, **wrong)
+
+
 def test_many_are_generated_at_once_in_an_event_loop(docs):
     async def both():
         make = lambda size: golden.agenerate(docs, Writer(), size=size, kinds=ONE_KIND, progress=False)  # noqa: E731

@@ -68,6 +68,68 @@ def test_past_runs_are_found_by_the_name_of_their_experiment(ran, small, provide
         reverie.Results.of("../mills")
 
 
+def test_a_notebook_stores_the_plot_only_where_it_is_asked_for(ran, tmp_path):
+    _, results = ran
+    assert "<iframe" not in results._repr_html_() and len(results._repr_html_()) < 20_000
+    plot = results.plot()
+    assert "<iframe" in plot._repr_html_() and "allow-scripts" in plot._repr_html_()
+    plot.save(tmp_path / "plot.html")
+    assert (tmp_path / "plot.html").read_text(encoding="utf-8") == plot.html and "<html" in plot.html
+    alone = {**results.data, "trials": results.data["trials"][:1]}
+    with pytest.raises(LookupError, match="fewer than two trials"):
+        reverie.Results(json.dumps(alone)).plot()
+
+
+def test_own_answers_are_compared_with_a_trial(ran):
+    _, results = ran
+    scores = results.scores("t02")
+    questions = results.questions("t02").rows()
+    assert scores["recall"] == [row["recall"] for row in questions] and len(scores) == len(questions)
+    assert scores.table()["question_id"] == [row["question_id"] for row in questions]
+    # The same two trials, compared by their scores and by the run.
+    pair = scores.compare(results.scores("t01"))
+    assert pair.rows() == results.compare("t02", "t01").rows() and repr(pair).startswith("t02 of run ")
+    silent = [{"question": row["question"], "reference": row["reference"], "answer": "nothing"} for row in questions]
+    mine = reverie.evaluate(silent, ["token_f1"], progress=False)
+    (row,) = reverie.compare(scores, mine, names=("trial", "mine")).rows()
+    assert row["metric"] == "token_f1" and row["n_pairs"] == len(questions)
+    assert row["difference"] == pytest.approx(statistics.fmean(scores["token_f1"]) - statistics.fmean(mine["token_f1"]))
+    with pytest.raises(LookupError, match="there is no trial 't99'"):
+        results.scores("t99")
+
+
+def test_the_best_pipelines_are_the_space_of_a_next_experiment(ran, small, provider):
+    experiment, results = ran
+    first, second = results.finalists(2)
+    assert [first["retriever"], second["retriever"]] == [trial.settings["retriever"] for trial in results.trials[:2]]
+    brief = reverie.generator.Compact(model="gpt", max_tokens=9)
+    spaces = results.finalists(1, generator=[{"compact": {"model": "gpt"}}, brief], reranker="none")
+    following = reverie.Experiment({**settings(small, provider.url), "name": "following", "space": spaces})
+    # A label has the settings in which trials of one experiment differ.
+    best = results.trials[0].labels["retriever"].split("(")[0]
+    assert len(following.trials()) == 2 and set(following.trials()["retriever"]) == {best}
+    with pytest.raises(ValueError, match="there is no axis `generatr`; there are chunker"):
+        results.finalists(generatr="compact")
+    with pytest.raises(ValueError, match="best: at least one pipeline, not 0"):
+        results.finalists(0)
+
+
+def test_a_trial_becomes_a_bundle_that_is_served(ran, tmp_path):
+    experiment, results = ran
+    bundle = experiment.promote("bundles/mills-1", "t02")
+    assert (bundle.name, bundle.trial, bundle.run) == ("mills", "t02", results.run)
+    assert bundle.place == str(tmp_path / "bundles" / "mills-1") and bundle.bytes > 0
+    assert bundle.settings["retriever"] == next(each for each in results.trials if each.id == "t02").settings["retriever"]
+    service = reverie.Service(bundle.place)
+    assert service.version == bundle.digest
+    assert experiment.promote(tmp_path / "again", run=results.run[:12]).trial == results.best().id
+    with pytest.raises(RuntimeError, match="is there already; a bundle is never changed"):
+        experiment.promote("bundles/mills-1", "t01")
+    with pytest.raises(RuntimeError, match="there is no trial `t99`"):
+        experiment.promote("bundles/mills-2", "t99")
+    assert not (tmp_path / "bundles" / "mills-2").exists()
+
+
 def test_what_people_hold_can_be_pickled(ran):
     experiment, results = ran
     pipeline = experiment.pipeline("t02")

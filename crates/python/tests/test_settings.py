@@ -195,7 +195,17 @@ def test_decorators_have_the_defaults_of_the_components():
             python.update(vars(module.Compact))
         for name, parameter in parameters.items():
             if name in python and name not in ("function", "name") and parameter.default is not parameter.empty:
-                assert parameter.default == python[name], (kind, name)
+                # None stands for the setting of the model, where there is one.
+                default = python[name] if parameter.default is None else parameter.default
+                assert default == python[name], (kind, name)
+
+    def asked(question: str, passages: list) -> str:
+        return question
+
+    prompted, compact = reverie.generator(model="gpt")(asked).setting()["python"]["settings"], vars(reverie.generators.Compact)
+    assert {name: prompted[name] for name in ("max_tokens", "temperature", "seed")} == {
+        name: compact[name] for name in ("max_tokens", "temperature", "seed")
+    }
 
 
 def test_every_class_is_a_component_with_the_defaults_of_the_source():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import pickle
 
 import pytest
@@ -93,6 +94,118 @@ def test_meanings_are_searched_where_there_is_an_embedder(folder, provider):
         words.search("Mühle", top_k=0)
     with pytest.raises(ValueError, match="retriever: .*bm52"):
         words.search("Mühle", retriever="bm52")
+
+
+YEARS = [
+    {"path": "a.txt", "text": "The owl mill was built by the river.", "year": 1700, "tags": ["water", "old"], "raw": b"x"},
+    {"path": "b.txt", "text": "The wind mill was built on the hill.", "year": 1800, "tags": ["wind"], "raw": b"y"},
+    {"path": "c.txt", "text": "The steam mill was built in the town.", "year": None, "tags": [], "raw": b"z"},
+]
+
+
+def test_own_columns_are_metadata_that_hits_have_and_filters_name():
+    index = reverie.index(reverie.chunk(YEARS))
+    found = index.search("mill")
+    by_document = dict(zip(found["document"], found["metadata"]))
+    assert by_document == {"a.txt": {"tags": ["water", "old"], "year": 1700}, "b.txt": {"tags": ["wind"], "year": 1800}, "c.txt": {}}
+    assert found["rank"] == [1, 2, 3] and set(found["question"]) == {"mill"} and found["number"] == [0, 0, 0]
+    names = lambda filter: sorted(index.search("mill", filter=filter)["document"])  # noqa: E731
+    assert names({"year": {"ge": 1750}}) == ["b.txt"] and names({"year": [1700, 1800]}) == ["a.txt", "b.txt"]
+    assert names({"tags": "old"}) == ["a.txt"] and names({"path": {"glob": "[ac].txt"}}) == ["a.txt", "c.txt"]
+    assert names({"year": 1900}) == []
+    with pytest.raises(ValueError, match="no document has the field `yaer`; there are path, "):
+        names({"yaer": 1700})
+    with pytest.raises(ValueError, match="filter: year: unknown field `from`"):
+        names({"year": {"from": 1700}})
+    # A structure is metadata as it is, and pandas may have made numbers of it.
+    nested = [{"path": row["path"], "text": row["text"], "metadata": {"year": row["year"]}} for row in YEARS]
+    for given in (nested, pandas.DataFrame(nested), polars.DataFrame(nested)):
+        again = reverie.index(reverie.chunk(given)).search("mill", filter={"year": {"lt": 1750}})
+        assert again["document"] == ["a.txt"] and again["metadata"] == [{"year": 1700}]
+
+
+def test_nested_columns_are_structures_and_every_form_has_the_same_columns(folder):
+    (folder / "a.md").write_text("---\nyear: 1700\n---\n# Mühlen\n\n## Räder\n\nDas Rad dreht sich.", encoding="utf-8")
+    docs = reverie.parse(folder)
+    text = docs["text"][0]
+    headings = docs["headings"][0]
+    assert [(each["level"], each["title"]) for each in headings] == [(1, "Mühlen"), (2, "Räder")]
+    assert text.encode()[headings[1]["start_byte"] :].decode().startswith("## Räder")
+    assert docs["format"] == ["markdown", "markdown"] and docs["metadata"] == [{"year": 1700}, {}]
+    chunks = reverie.chunk(docs)
+    for table in (docs, chunks):
+        forms = [list(table.to_pandas().columns), table.to_polars().columns, table.to_arrow().column_names]
+        assert all(form == table.columns for form in forms)
+        assert list(table.rows()[0]) == table.columns
+    assert chunks.to_polars()["metadata"].struct.field("year").to_list()[0] == 1700
+    wanted = chunks.rows()
+    for given in (docs.to_pandas(), docs.to_polars(), docs.to_arrow()):
+        assert reverie.chunk(given).rows() == wanted
+    for given in (chunks.to_pandas(), chunks.to_polars(), chunks.to_arrow()):
+        assert reverie.index(given).search("Rad", filter={"year": 1700})["metadata"][0] == {"year": 1700}
+
+
+def test_many_questions_are_searched_at_once_and_in_an_event_loop(folder, provider):
+    model = {"embedding": {"openai": {"model": "emb", "base_url": f"{provider.url}/v1"}}}
+    index = reverie.index(reverie.chunk(reverie.parse(folder), reverie.chunker.Sentence(chunk_size=16, chunk_overlap=0)), model)
+    questions = ["Who sleeps?", "Was dreht sich?", "Who sleeps?"]
+    before = provider.statistics()["requests"]
+    found = index.search(questions, top_k=2)
+    assert provider.statistics()["requests"] == before + 1
+    assert found["question"] == [question for question in questions for _ in range(2)] and found["rank"] == [1, 2] * 3
+    alone = [row for question in questions for row in index.search(question, top_k=2)]
+    same = lambda rows: [{**row, "score": pytest.approx(row["score"])} for row in rows]  # noqa: E731
+    assert found.rows() == same(alone)
+    assert len(index.search([])) == 0 and index.search(pandas.Series(questions), top_k=2).rows() == same(alone)
+
+    async def at_once():
+        return await asyncio.gather(*(index.asearch(question, top_k=2) for question in questions))
+
+    assert [row for table in asyncio.run(at_once()) for row in table] == alone
+
+
+def test_vectors_go_out_and_come_back_without_another_embedding(folder, provider, tmp_path):
+    model = {"embedding": {"openai": {"model": "emb", "base_url": f"{provider.url}/v1"}}}
+    chunks = reverie.chunk(reverie.parse(folder), reverie.chunker.Sentence(chunk_size=16, chunk_overlap=0))
+    index = reverie.index(chunks, model)
+    wanted = index.search("sleeps").rows()
+    vectors = reverie.embed(chunks, model)
+    assert vectors.columns == [*chunks.columns, "vector"] and vectors["vector"] == index.chunks["vector"]
+    assert "vector" not in reverie.index(chunks).chunks.columns and index.chunks["text"] == chunks["text"]
+    vectors.to_polars().write_parquet(tmp_path / "vectors.parquet")
+    for given in (vectors, vectors.to_pandas(), polars.read_parquet(tmp_path / "vectors.parquet")):
+        assert reverie.index(given, model).search("sleeps").rows() == wanted
+    with pytest.raises(ValueError, match="name the embedder that made them"):
+        reverie.index(vectors)
+    table = vectors.to_arrow()
+    turned = [[-number for number in vector] for vector in table["vector"].to_pylist()]
+    wrong = table.set_column(table.column_names.index("vector"), "vector", pyarrow.array(turned, table["vector"].type))
+    with pytest.raises(ValueError, match="not those of the embedder: the cosine of the first one with its own is -1.000"):
+        reverie.index(wrong, model)
+    short = table.set_column(table.column_names.index("vector"), "vector", pyarrow.array([[1.0, 0.0]] * len(table)))
+    with pytest.raises(ValueError, match="they have 2 numbers"):
+        reverie.index(short, model)
+
+
+def test_an_index_is_saved_and_opened_again(folder, provider, tmp_path):
+    model = {"embedding": {"openai": {"model": "emb", "base_url": f"{provider.url}/v1"}}}
+    chunks = reverie.chunk(reverie.parse(folder), {"sentence_window": {"window_size": 1}})
+    index = reverie.index(chunks, model)
+    index.save(tmp_path / "both")
+    again = reverie.Index.load(tmp_path / "both", embedder=model)
+    assert again.search(["sleeps", "Mühle"]).rows() == index.search(["sleeps", "Mühle"]).rows() and len(again) == len(index)
+    assert again.chunks.rows() == index.chunks.rows()
+    with pytest.raises(ValueError, match="give `embedder`, the model emb of "):
+        reverie.Index.load(tmp_path / "both")
+    with pytest.raises(FileExistsError, match="has an index already"):
+        index.save(tmp_path / "both")
+    words = reverie.index(chunks)
+    words.save(tmp_path / "both", replace=True)
+    opened = reverie.Index.load(tmp_path / "both")
+    assert "without vectors" in repr(opened) and opened.search("wind").rows() == words.search("wind").rows()
+    assert sorted(path.name for path in (tmp_path / "both").iterdir()) == ["chunks.parquet", "index.json"]
+    with pytest.raises(FileNotFoundError):
+        reverie.Index.load(tmp_path / "nothing")
 
 
 def test_functions_are_stages_here_too(folder):

@@ -14,10 +14,10 @@ import reverie
 from reverie import _kinds
 
 NAMES = """
-Answer Calibration Chunker Chunks Comparison Documents Embedding Event Experiment Function FunctionModel Index
-Judgement Noise Parser Passage Pipeline Plan Qualification Results Scores Service Table Trial aevaluate aexplain
-ajudge anoise chunk chunker evaluate exceptions executors explain generator golden index judge metric model noise parse
-reranker retriever stopped_scores
+Answer Bundle Calibration Chunker Chunks Comparison Documents Embedding Event Experiment Function FunctionModel
+Index Judgement Noise Parser Passage Pipeline Plan Plot Qualification Results Scores Service Table Trial aevaluate aexplain
+ajudge anoise chunk chunker compare embed evaluate exceptions executors explain generator golden index judge metric
+model noise parse reranker retriever stopped_scores
 """.split()
 # Of each kind of components.
 NAMES = sorted([*NAMES, *_kinds.__all__])
@@ -50,18 +50,36 @@ def first(questions: list[str], chunks: list[str]) -> list[list[int]]:
     return [[0] for _ in questions]
 
 
+@reverie.generator
+def answer(question: str, passages: list[str]) -> Optional[str]:
+    return passages[0]
+
+
+@reverie.generator(model="gpt", max_tokens=16)
+def prompt(question: str) -> str:
+    return question
+
+
 def plain(answer: str) -> float:
     return 1.0
 
 
 rows = [{"question": "Why?", "answer": "So."}]
 assert_type(short, reverie.Function)
+assert_type(answer, reverie.Function)
+assert_type(prompt, reverie.Function)
+index = reverie.index(reverie.embed(reverie.chunk(rows), "tiny"), "tiny")
+assert_type(index.search(["Why?"], top_k=3, filter={"year": {"ge": 2020}}), reverie.Table)
+assert_type(index.chunks, reverie.Chunks)
+assert_type(reverie.Index.load("index"), reverie.Index)
 assert_type(slow, reverie.Function)
 assert_type(reverie.metric(functools.partial(plain)), reverie.Function)
 scores = reverie.evaluate(rows, ["token_f1", short, plain, reverie.metric.Faithfulness()], judge="gpt", budget_usd=1)
 assert_type(scores, reverie.Scores)
 assert_type(scores["token_f1"], list[Optional[float]])
 assert_type(scores.means(), reverie.Table)
+assert_type(scores.compare(scores), reverie.Comparison)
+assert_type(reverie.compare("mine.csv", scores, ["token_f1"], judge="gpt"), reverie.Comparison)
 
 
 def own(messages: list[dict[str, str]]) -> str:

@@ -2,7 +2,8 @@
 
 - `reverie.Experiment`: plan and run an experiment, and look at what it found.
 - `reverie.Pipeline`: ask one of its trials.
-- `reverie.evaluate`: score the answers of any system; `reverie.explain`: look at what a judge is asked for one of them.
+- `reverie.evaluate`: score the answers of any system; `reverie.compare`: two systems, question by question;
+  `reverie.explain`: look at what a judge is asked for one of them.
 - `reverie.golden`: golden questions, generated from documents, reviewed, anchored, written.
 - `reverie.judge`, `reverie.noise`: whether a judge can tell right from wrong, and where a metric's noise comes from.
 - `reverie.chunker.Sentence(chunk_size=256)`, `reverie.query.…`, `reverie.retriever.Hybrid(top_k=3)`,
@@ -11,7 +12,7 @@
   classes, for annotations.
 - `@reverie.metric`, `@reverie.chunker`, `@reverie.retriever`, `@reverie.reranker`, `@reverie.generator`: a Python
   function as a metric or a stage; `@reverie.model`: one as a chat model.
-- `reverie.parse`, `reverie.chunk`, `reverie.index`: stages by themselves.
+- `reverie.parse`, `reverie.chunk`, `reverie.embed`, `reverie.index`: stages by themselves.
 - `reverie.Parser`, `reverie.Chunker`, `reverie.Embedding`: the same on Arrow batches, for Ray Data and the like.
 - `reverie.Service`: a bundle behind HTTP, as an ASGI application; `reverie.ray.serve` runs it on Ray Serve.
 - `reverie.executors`: many calls at once, with retries and adaptive concurrency; takes the place of
@@ -33,19 +34,20 @@ if TYPE_CHECKING:
     from reverie._function_models import FunctionModel, model
     from reverie._kinds import *
     from reverie.answers import Answer, Event, Passage, Pipeline
-    from reverie.experiment import Experiment, Plan
+    from reverie.experiment import Bundle, Experiment, Plan
     from reverie.functions import Function, chunker, generator, metric, reranker, retriever
     from reverie.judges import Judgement, Noise, Qualification, aexplain, ajudge, anoise, explain, judge, noise
-    from reverie.results import Calibration, Comparison, Results, Trial
-    from reverie.scores import Scores, aevaluate, evaluate, stopped_scores
+    from reverie.results import Calibration, Comparison, Plot, Results, Trial
+    from reverie.scores import Scores, aevaluate, compare, evaluate, stopped_scores
     from reverie.serving import Service
-    from reverie.stages import Chunks, Documents, Index, chunk, index, parse
+    from reverie.stages import Chunks, Documents, Index, chunk, embed, index, parse
     from reverie.tables import Table
 
 __version__ = "0.1.0"
 
 _HOME = {
     "Answer": "answers",
+    "Bundle": "experiment",
     "Calibration": "results",
     "Chunker": "_core",
     "Chunks": "stages",
@@ -63,6 +65,7 @@ _HOME = {
     "Passage": "answers",
     "Pipeline": "answers",
     "Plan": "experiment",
+    "Plot": "results",
     "Qualification": "judges",
     "Results": "results",
     "Scores": "scores",
@@ -75,6 +78,8 @@ _HOME = {
     "anoise": "judges",
     "chunk": "stages",
     "chunker": "functions",
+    "compare": "scores",
+    "embed": "stages",
     "evaluate": "scores",
     "explain": "judges",
     "generator": "functions",
@@ -93,6 +98,7 @@ _MODULES = ("exceptions", "executors", "golden", *_kinds.MODULES)
 
 __all__ = [
     "Answer",
+    "Bundle",
     "Calibration",
     "Chunker",
     "Chunks",
@@ -110,6 +116,7 @@ __all__ = [
     "Passage",
     "Pipeline",
     "Plan",
+    "Plot",
     "Qualification",
     "Results",
     "Scores",
@@ -122,6 +129,8 @@ __all__ = [
     "anoise",
     "chunk",
     "chunker",
+    "compare",
+    "embed",
     "evaluate",
     "exceptions",
     "executors",

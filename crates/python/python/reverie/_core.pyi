@@ -194,6 +194,8 @@ class Experiment:
         """The results of the last finished run; `RuntimeError` if there was none."""
     def report(self) -> str:
         """`report.html` of the last finished run."""
+    def promote(self, output: str, trial: str | None = None, run: str | None = None) -> dict[str, Any]:
+        """Makes a bundle of this trial, else of the winner; returns what its manifest says."""
     def pipeline(self, trial: str | None = None, budget_usd: float | None = None) -> Pipeline:
         """This trial, else the winner, else the first of the leaderboard."""
 
@@ -326,6 +328,15 @@ class Questions:
         stop: Stop | None = None,
     ) -> tuple[Questions, dict[str, Any]]:
         """The questions with the present locations of their evidence, and what was not found."""
+    def attack(
+        self,
+        documents: Any,
+        tables: Mapping[str, Any],
+        base: str | os.PathLike[str],
+        options: Mapping[str, Any],
+        stop: Stop | None = None,
+    ) -> tuple[Questions, list[tuple[str, str]]]:
+        """The questions with an attack each, and the names and texts of the poisoned documents."""
     def write(self, path: str | os.PathLike[str], columns: str, replace: bool) -> None:
         """Writes a file, whose ending decides the format."""
 
@@ -344,6 +355,10 @@ class Results:
         """The leaderboard."""
     def compare(self, first: str, second: str) -> list[dict[str, Any]]:
         """Two trials, metric by metric; differences are first minus second."""
+    def scores(self, trial: str) -> str:
+        """The scores of a trial, as the JSON that `score` gives."""
+    def finalists(self, best: int, more: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The first trials as spaces of an experiment; `more` replaces values on these axes."""
     def characters(self) -> dict[str, dict[str, list[int]]]:
         """Where passages begin and end in characters: by document, by `START-END` in bytes."""
     def calibrate(self, metric: str, labels: Any) -> dict[str, Any]:
@@ -469,6 +484,9 @@ class Embedding:
     @property
     def dimensions(self) -> int:
         """The length of a vector; 0 while a remote model has not said."""
+    @property
+    def identity(self) -> str:
+        """What decides the vectors, as JSON."""
     def embed(self, batch: _Given) -> pyarrow.RecordBatch:
         """The batch with a column `vector` (a fixed-size list of float32), null where a chunk is not searched."""
 
@@ -477,14 +495,24 @@ class Index:
     """An index of chunks in memory."""
 
     def __new__(cls, chunks: _Given, chunker: _Component, embedding: Embedding | None = None) -> Index:
-        """Indexes the chunks that `Chunker.chunk` gave with these settings."""
+        """Indexes the chunks that `Chunker.chunk` gave with these settings. If they have a column `vector`, nothing is
+        embedded but the first, to compare."""
     def __len__(self) -> int:
         """How many chunks can be found."""
     @property
     def embedded(self) -> bool:
         """Whether there are vectors."""
-    def search(self, question: str, retriever: _Component | None = None, top_k: int | None = None) -> list[dict[str, Any]]:
-        """What a retriever finds for a question, best first."""
+    def with_vectors(self, chunks: _Given) -> pyarrow.RecordBatch:
+        """The chunks of which it was made, with a column `vector` if there are vectors."""
+    def search(
+        self,
+        questions: Sequence[str],
+        retriever: _Component | None = None,
+        top_k: int | None = None,
+        filter: Mapping[str, Any] | None = None,
+        stop: Stop | None = None,
+    ) -> list[list[dict[str, Any]]]:
+        """What a retriever finds for each question, best first, among the chunks that pass the filter."""
 
 @final
 class IndexWriter:

@@ -237,6 +237,29 @@ class Experiment:
         """The report of the last finished run: one HTML page that needs nothing else."""
         return self._core.report()
 
+    def promote(
+        self, output: str | os.PathLike[str], trial: str | None = None, *, run: str | None = None
+    ) -> Bundle:
+        """Makes a bundle of a trial: everything that is needed to serve it without the store.
+
+            bundle = experiment.promote("bundles/manuals-1")
+            app = reverie.Service(bundle.place)
+
+        A bundle holds the settings of the trial, its chunks and indexes, the identities of its models and its scores, and
+        is never changed. The models themselves are not in it. `reverie promote` does the same.
+
+        Args:
+            output: Where it is made: a folder that does not exist or is empty, or a URL such as `s3://bucket/manuals-1`.
+            trial: Such as `t03`. Default: the winner, else the first of the leaderboard.
+            run: A run by its id, or by the beginning of its id. Default: the last finished run.
+
+        Raises:
+            RuntimeError: If there is no finished run or no such trial, the trial cannot be served, or the place is
+                taken or cannot be written.
+        """
+        place = os.fspath(output)
+        return Bundle(self._core.promote(place if "://" in place else os.path.abspath(place), trial, run))
+
     def pipeline(self, trial: str | None = None, *, budget_usd: float | None = None) -> Pipeline:
         """A trial of the last finished run, to be asked.
 
@@ -325,6 +348,33 @@ def _describe_unknown(given: Mapping[str, Any]) -> list[str]:
     return messages
 
 
+class Bundle:
+    """A bundle of a trial that was made, for `reverie.Service` or `reverie serve`."""
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self.place: str = data["place"]
+        """The folder or the URL."""
+        self.name: str = data["name"]
+        """The experiment's name, by which clients ask for it."""
+        self.trial: str = data["trial"]
+        """The trial's id."""
+        self.run: str = data["run"]
+        """The id of its run."""
+        self.digest: str = data["digest"]
+        """The digest of the whole bundle, which is the version that a service states."""
+        self.bytes: int = data["bytes"]
+        """The size of its files."""
+        self.settings: dict[str, Any] = data["settings"]
+        """The trial's value on each axis, with all settings."""
+        self.notes: list[str] = data["notes"]
+        """Why this may not be the trial that you expect, a sentence each: no winner was named, or the run was started
+        with other settings than those of the experiment file."""
+
+    def __repr__(self) -> str:
+        lines = [f"<bundle {self.place}: trial {self.trial} of run {self.run}, {self.bytes / 1e6:.1f} MB>"]
+        return "\n".join([*lines, *self.notes])
+
+
 class Plan:
     """What a run would do."""
 
@@ -382,7 +432,12 @@ class Plan:
                 names,
                 [
                     [(each["model"], False)]
-                    + [(f"{each[name]:,}", True) for name in ("calls", "prompt_tokens", "completion_tokens")]
+                    + [(f"{each['calls']:,}", True)]
+                    # The tokens of a system are not known before it replies.
+                    + [
+                        ("–" if each.get("is_system") else f"{each[name]:,}", True)
+                        for name in ("prompt_tokens", "completion_tokens")
+                    ]
                     + [("–" if each["cost_usd"] is None else format_fixed(each["cost_usd"], 4), True)]
                     for each in self.cost["models"]
                 ],

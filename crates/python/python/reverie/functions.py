@@ -231,11 +231,23 @@ class _Retriever(Retrievers):
 
             experiment["space"]["retriever"] = ["bm25", shared_words]
 
+        A search in an index of your own returns passages, as dictionaries: `text`, and optionally `document` (its path in
+        the corpus), `start_byte` and `end_byte` (its place in the document's text), `score` (higher is better; without
+        scores the order counts), `page`, `title` and `heading`. A passage without a place is looked for in its document,
+        or in all documents, so that evidence is found in it. One that stands in no document is kept, and counted in the
+        question's remarks.
+
+            @reverie.retriever(top_k=5)
+            def in_my_index(questions):
+                import psycopg
+                …
+                return [[{"text": text, "document": path, "score": score} for text, path, score in rows] for rows in found]
+
         How its source is run: see `reverie.metric`.
 
         Args:
             function: The function.
-            top_k: The most chunks to return.
+            top_k: The most chunks or passages to return.
             interpreter: The program that runs it. Default: this one, `sys.executable`.
             timeout_seconds: How long one call may take; after that it is ended, and has failed.
 
@@ -300,57 +312,82 @@ class _Generator(Generators):
     """Makes a generator of a function: `@reverie.generator(model="gpt")`. Holds Reverie's own, with settings:
     `reverie.generator.Compact`."""
 
+    @overload
+    def __call__(self, function: Callable[..., Any]) -> Function: ...
+    @overload
     def __call__(
         self,
         *,
-        model: str,
-        max_tokens: int = 256,
-        temperature: float = 0.0,
-        seed: int = 0,
+        model: str | None = ...,
+        max_tokens: int | None = ...,
+        temperature: float | None = ...,
+        seed: int | None = ...,
+        citations: bool = ...,
+        interpreter: str | None = ...,
+        timeout_seconds: float = ...,
+        concurrency: int | None = ...,
+    ) -> Callable[[Callable[..., Any]], Function]: ...
+    def __call__(
+        self,
+        function: Callable[..., Any] | None = None,
+        *,
+        model: str | None = None,
+        max_tokens: int | None = None,
+        temperature: float | None = None,
+        seed: int | None = None,
         citations: bool = True,
         interpreter: str | None = None,
         timeout_seconds: float = TIMEOUT_SECONDS,
-    ) -> Callable[[Callable[..., Any]], Function]:
-        r"""Makes a generator of a function that writes what the model is asked.
+        concurrency: int | None = None,
+    ) -> Any:
+        r"""Makes a generator of a function that answers, or of one that writes what a model is asked.
 
         The function gets what its parameters name: `question`, `passages` (a list of texts, best first), `documents`
-        (their paths). It returns a text, or messages as `{"role": …, "content": …}`, the last of them of the user.
-        Reverie makes the call, so that limits, budget and journal apply to it. A number in brackets in the answer cites
-        the passage of that number, from 1.
+        (their paths). Without `model` it returns the answer: a text, or `None` if the passages do not answer the
+        question. A number in brackets in the answer cites the passage of that number, from 1. Calls of models that it
+        makes itself are in no limit, budget, journal or price of Reverie.
+
+            @reverie.generator
+            def first_sentence(passages):
+                return passages[0].split(". ")[0] + " [1]"
+
+        With `model` it returns a prompt: a text, or messages as `{"role": …, "content": …}`, the last of them of the
+        user. Reverie makes the call, so that limits, budget and journal apply to it.
 
             @reverie.generator(model="gpt")
             def polite(question, passages):
                 sources = "\n".join(f"[{i}] {passage}" for i, passage in enumerate(passages, 1))
                 return f"{sources}\n\nPlease answer from the above, and cite like [1]: {question}"
 
-            experiment["space"]["generator"] = [{"compact": {"model": "gpt"}}, polite]
+            experiment["space"]["generator"] = [{"compact": {"model": "gpt"}}, polite, first_sentence]
 
         How its source is run: see `reverie.metric`.
 
         Args:
-            model: The name of the chat model in the experiment.
-            max_tokens: The longest answer.
-            temperature: 0 always takes the likeliest word.
-            seed: Makes answers repeatable at a temperature above 0, if the model supports it.
+            function: The function.
+            model: The name of the chat model in the experiment. Default: none, because the function answers.
+            max_tokens: The longest reply of the model, in tokens. Default: 256.
+            temperature: 0 always takes the likeliest word. Default: 0.
+            seed: Makes answers repeatable at a temperature above 0, if the model supports it. Default: 0.
             citations: Whether answers name the passages that they are from.
             interpreter: The program that runs it. Default: this one, `sys.executable`.
             timeout_seconds: How long one call may take; after that it is ended, and has failed.
+            concurrency: How many calls of an `async def` run at once, 1 to 256. Default: 16. Other functions are called
+                one at a time.
 
         Raises:
-            ValueError: If the function uses a name from outside, or its source cannot be read.
+            ValueError: If the function uses a name from outside, its source cannot be read, or a setting of the model is
+                given without `model`.
         """
-        settings = {
-            "model": model,
-            "max_tokens": max_tokens,
-            "temperature": temperature,
-            "seed": seed,
-            "citations": citations,
-        }
-        return _decorate(
-            None,
-            {"settings": settings, "interpreter": interpreter, "timeout_seconds": _check_seconds(timeout_seconds)},
-            "generator",
-        )
+        sampling = {"max_tokens": max_tokens, "temperature": temperature, "seed": seed}
+        given = _drop_none(sampling)
+        if model is None and given:
+            raise ValueError(f"{', '.join(given)}: only a model has this: give `model`, or leave it out")
+        defaults = {"max_tokens": 256, "temperature": 0.0, "seed": 0}
+        settings = {"citations": citations} if model is None else {"model": model, **defaults, **given, "citations": citations}
+        outside = {"interpreter": interpreter, "timeout_seconds": _check_seconds(timeout_seconds), "concurrency": concurrency}
+        answers = {"answers": True} if model is None else {}
+        return _decorate(function, {"settings": settings, **answers, **outside}, "generator")
 
 
 generator = _Generator()

@@ -130,15 +130,19 @@ class Settings(Part):
 
 @dataclass(frozen=True, kw_only=True)
 class Python(Component):
-    """`python`: one call to the model, with a prompt that a function of the user's own writes.
+    """`python`: one call to the model, with a prompt that a function of the user's own writes; or the answer that the
+    function returns.
 
     When to use it: where your house has a prompt of its own, with examples, a tone or a form that answers must have.
-    The function only writes; the call is made like every other, so that limits, budget and journal hold for it. The
-    file's path is relative to the experiment file.
+    The function only writes; the call is made like every other, so that limits, budget and journal hold for it. With
+    `answers = true` the function returns the answer itself, for code that answers in a way of its own: by rules, by
+    several calls, by another library. The file's path is relative to the experiment file.
 
     Args:
         file: The file with the function, relative to the experiment file.
         settings: The settings of every generator, except `prompt` and `context_tokens`.
+        answers: Whether the function returns the answer itself, so that no model is asked. Then no setting of
+            `settings` but `citations` means anything. Default false.
         function: The function. Default `write`.
         interpreter: The program that runs it. Default: the Python that started Reverie, else that of the active virtual
             environment, else `python3`.
@@ -151,6 +155,7 @@ class Python(Component):
 
     file: str
     settings: Settings | Mapping[str, Any]
+    answers: bool
     function: str = "write"
     interpreter: str | None = None
     timeout_seconds: float = 300.0

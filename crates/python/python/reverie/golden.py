@@ -20,6 +20,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from reverie import _core
@@ -38,13 +39,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Anchored",
+    "Attacked",
     "Difference",
     "Estimate",
     "Questions",
     "aanchor",
+    "aattack",
     "aestimate",
     "agenerate",
     "anchor",
+    "attack",
     "difference",
     "estimate",
     "generate",
@@ -456,6 +460,83 @@ def anchor(documents: Any, questions: Any, *, store: str | os.PathLike[str] | No
 
 
 aanchor = asynchronous(anchor)
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """Questions, and documents that try to make a pipeline obey them instead of answering."""
+
+    questions: Questions
+    """The questions that are attacked, each with the tag `attack`."""
+    documents: Table
+    """The poisoned documents, one for each question: `path` and `text`."""
+
+    def write_documents(self, folder: str | os.PathLike[str], *, replace: bool = False) -> None:
+        """Writes the poisoned documents into a folder, which is made if it does not exist. A folder below that of the
+        corpus puts them among the other documents.
+
+        Args:
+            folder: The folder.
+            replace: Whether files of these names are replaced.
+
+        Raises:
+            FileExistsError: If a file of one of these names exists, and is not to be replaced. Nothing was written.
+        """
+        place = Path(folder)
+        files = [(place / row["path"], row["text"]) for row in self.documents]
+        taken = next((path for path, _ in files if path.exists()), None)
+        if taken is not None and not replace:
+            raise FileExistsError(f"{taken} is there already: choose another folder, or `replace`")
+        place.mkdir(parents=True, exist_ok=True)
+        for path, text in files:
+            path.write_text(text, encoding="utf-8")
+
+
+def attack(
+    documents: Any,
+    questions: Any,
+    *,
+    kinds: Sequence[str] | None = None,
+    size: int | None = None,
+    seed: int = 0,
+    instructions: Sequence[str] = (),
+    store: str | os.PathLike[str] | None = None,
+) -> Attacked:
+    """Plants documents that attack questions, to measure how often answers obey them.
+
+        attacked = golden.attack("docs", questions, kinds=["hijack"], size=20)
+        attacked.write_documents("docs/added")
+        reverie.Experiment(
+            name="attacked", corpus="docs", dataset=attacked.questions, chunker="sentence", retriever="bm25",
+            generator={"compact": {"model": "gpt"}}, models=models, evaluate={"metrics": ["attack_success", "recall"]},
+        )
+
+    Each question gets one document that repeats its words, so that it is found, and then gives orders. The metric
+    `attack_success` tells an answer that obeys by words that no honest answer has, without a judge. Questions, references
+    and evidence stay as they are, so the same run shows what the documents do to the other metrics. No model is called.
+
+    Args:
+        documents: The honest documents, as in `generate`. No code word of an attack may stand in them.
+        questions: As in `read`. A question that is attacked already is refused.
+        kinds: Kinds of attack, in turns: `instruction` (write a code word), `hijack` (answer something else),
+            `extraction` (repeat the instructions), `canary` (add a link). Default: all.
+        size: How many questions are attacked. Default: all.
+        seed: Makes the code words and the choice of questions repeatable. Default: 0.
+        instructions: Parts of your own prompts that an answer must not hold, for `extraction`.
+        store: The folder where parsed documents are kept. Default: `.reverie`.
+
+    Raises:
+        ValueError: If questions, documents or a setting are not as they must be, or a code word stands in a document.
+    """
+    golden, base = read(questions), os.getcwd()
+    options = {"kinds": list(kinds or ()), "size": size, "seed": seed, "instructions": list(instructions)}
+    return carry_out(
+        lambda stop: golden._core.attack(to_core_documents(documents), {"store": store}, base, options, stop),
+        lambda found: Attacked(Questions(found[0]), Table([("path", "text"), ("text", "text")], found[1])),
+    )
+
+
+aattack = asynchronous(attack)
 
 
 class Difference(Table):

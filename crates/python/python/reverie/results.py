@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reverie import _core
 from reverie.tables import (
@@ -20,6 +20,9 @@ from reverie.tables import (
     html_table,
     warnings_table,
 )
+
+if TYPE_CHECKING:
+    from reverie.scores import Scores
 
 # The columns of `leaderboard` by their kind: all of the first group, then all of the next; within a group they keep the
 # board's order. A column of the kind `objective` or `metric` becomes four, `_SUMMARY`, named with these `_SUFFIXES`.
@@ -64,7 +67,8 @@ class Trial:
 class Results:
     """The results of a run.
 
-    In a notebook it shows the leaderboard with intervals, what is tied, and parallel coordinates of all trials.
+    In a notebook it shows the leaderboard with intervals, and what is tied. `plot()` shows the trials as parallel
+    coordinates.
     """
 
     def __init__(self, results: str | _core.Results) -> None:
@@ -190,6 +194,32 @@ class Results:
             rows.append([*row, ends["low"], ends["high"]])
         return Table(columns, rows)
 
+    def finalists(self, best: int = 3, **axes: Any) -> list[dict[str, Any]]:
+        """The best pipelines as the space of a next experiment: a dictionary per trial, with its value on each axis.
+
+            found = retrieval.run()                                # a large space, searched without a call of a model
+            answers = reverie.Experiment(
+                name="answers", corpus="docs", dataset="golden.jsonl", models=models,
+                space=found.finalists(3, generator={"compact": {"model": "gpt"}}),
+                evaluate={"metrics": ["token_f1"]},
+            )
+
+        With the same store, nothing that both experiments need is computed again. Trials that a search stopped are not
+        among the best.
+
+        Args:
+            best: How many pipelines, from the first of the leaderboard.
+            axes: Values that every pipeline gets in place of its own, by axis, in the forms that `reverie.Experiment`
+                takes. A list is a value to try for each of its items.
+
+        Raises:
+            ValueError: If `best` is below 1, or there is no such axis.
+            LookupError: If no trial has a score, so that none is better than another.
+        """
+        if best < 1:
+            raise ValueError(f"best: at least one pipeline, not {best}")
+        return self._core.finalists(best, axes)
+
     def warnings(self, trial: str | None = None) -> Table:
         """A row per warning, the most serious first: what put trials at a disadvantage.
 
@@ -209,7 +239,7 @@ class Results:
     def questions(self, trial: str | None = None) -> Table:
         """A row per trial and question: the answer, the documents of what was retrieved, a score per metric.
 
-        Where a score is missing, `missing` says why, as JSON by metric; `failures` has tracebacks.
+        Where a score is missing, `missing` says why, by metric; `failures` has tracebacks.
 
         Args:
             trial: Only this one.
@@ -217,7 +247,7 @@ class Results:
         metrics = [metric["name"] for metric in self.data["metrics"]]
         columns = [("trial", "text"), ("question_id", "text"), ("question", "text"), ("reference", "text")]
         columns += [("answer", "text"), ("error", "text"), ("retrieved", "texts"), ("seconds", "real")]
-        columns += [(name, "real") for name in metrics] + [("missing", "text")]
+        columns += [(name, "real") for name in metrics] + [("missing", "struct")]
         rows = []
         for each, result, asked in self._question_rows(trial):
             answer = result["answer"] or {}
@@ -226,7 +256,7 @@ class Results:
             row = [each["trial"]["id"], result["question"], asked["question"], asked.get("reference")]
             row += [answer.get("text"), result["error"], [passage["document"] for passage in result["passages"]]]
             row += [answer.get("seconds"), *(scores[name].get("value") for name in metrics)]
-            rows.append([*row, json.dumps(missing, ensure_ascii=False) if missing else None])
+            rows.append([*row, missing or None])
         return Table(columns, rows)
 
     def passages(self, trial: str | None = None) -> Table:
@@ -347,6 +377,25 @@ class Results:
         self._check_trial(first), self._check_trial(second)
         return Comparison(first, second, self._core.compare(first, second))
 
+    def scores(self, trial: str) -> Scores:
+        """The scores of a trial, as `reverie.evaluate` gives them: for a comparison with another system's answers.
+
+            mine = reverie.evaluate("answers.csv", ["token_f1", "ndcg"], documents="docs")    # what my system answered
+            reverie.compare(mine, results.scores("t04")).real()                               # the metrics in which they differ
+
+        Questions are matched by their ids, or by their texts if the other system's answers have no ids. Score the other
+        answers with the settings of the experiment's metrics, and with the same judge.
+
+        Args:
+            trial: The trial's id.
+
+        Raises:
+            LookupError: If there is no such trial.
+        """
+        from reverie.scores import Scores
+
+        return Scores(self._core.scores(self._check_trial(trial)))
+
     def calibrate(self, metric: str, labels: Any) -> Calibration:
         """How far a judged metric agrees with people, and what the means would be if people had scored everything.
 
@@ -429,21 +478,51 @@ class Results:
         facts = f"{board['corpus']}; {board['work']}. Below a mean: its 95 % interval."
         return (
             f"<h3>{escape(self.experiment)}</h3><p>{verdict}</p>{html_table(names, rows, lambda row: bold[row])}"
-            f'{judged}<p style="opacity:.6">{escape(facts)}</p>{self._plot()}'
+            f'{judged}<p style="opacity:.6">{escape(facts)}</p>'
         )
 
-    def _plot(self) -> str:
-        """The report's plot, in a frame that can do nothing but draw."""
-        if len(self._board["rows"]) < 2 or self._board["unscored"]:
-            return ""
+    def plot(self) -> Plot:
+        """All trials as parallel coordinates: a line per trial, through its value on each axis and its means.
+
+            results.plot()                    # in a notebook, as the result of a cell
+            results.plot().save("plot.html")
+
+        Drag along an axis to keep the trials between two values. A plot holds the program that draws it, about 100 kB,
+        which a notebook stores with the cell.
+
+        Raises:
+            LookupError: If there are fewer than two trials, or none has a score.
+        """
+        if len(self._board["rows"]) < 2:
+            raise LookupError("there is nothing to plot: the run has fewer than two trials")
+        if self._board["unscored"]:
+            raise LookupError(f"there is nothing to plot: {self._board['unscored']}")
+        return Plot(self._core.plot())
+
+
+class Plot:
+    """A plot as an HTML page that needs nothing else. A notebook shows it, in a frame that can do nothing but draw."""
+
+    def __init__(self, html: str) -> None:
+        self.html: str = html
+        """The page."""
+
+    def save(self, page: str | os.PathLike[str]) -> None:
+        """Writes the page to a file, and replaces it if it exists."""
+        Path(page).write_text(self.html, encoding="utf-8")
+
+    def __repr__(self) -> str:
+        return "<plot: a notebook shows it; `save` writes a page>"
+
+    def _repr_html_(self) -> str:
         return (
-            f'<iframe sandbox="allow-scripts" srcdoc="{escape(self._core.plot())}" title="Parallel coordinates" '
+            f'<iframe sandbox="allow-scripts" srcdoc="{escape(self.html)}" title="Parallel coordinates" '
             'style="width:100%;height:520px;border:0"></iframe>'
         )
 
 
 class Comparison(Table):
-    """Two trials, metric by metric: differences are first minus second, question by question.
+    """Two trials or two systems, metric by metric: differences are first minus second, question by question.
 
     `p_value` is that of a sign-flip test, `corrected` the same corrected by Holm for the number of metrics;
     `effect_size` is the mean difference in standard deviations of the differences. `least` and `most` are the mean

@@ -172,7 +172,7 @@ class Python(Component):
         timeout_seconds: How long one call may take, in seconds. Default 300; no part of any key.
         concurrency: How many calls of an `async def` run at once, 1 to 256. Default 16; no part of any key. Other
             functions are called one at a time.
-        top_k: The most chunks to return. Default 5.
+        top_k: The most chunks or passages to return. Default 5.
     """
 
     _name: ClassVar[str] = "python"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -147,6 +147,42 @@ def evaluate(
 aevaluate = asynchronous(evaluate)
 
 
+def compare(
+    first: Any, second: Any, metrics: Sequence[Any] | Any = None, *, names: tuple[str, str] | None = None, **options: Any
+) -> Comparison:
+    """Compares two systems, metric by metric, on the questions that both answered.
+
+        reverie.compare("mine.csv", "theirs.csv", ["token_f1"]).real()    # the metrics in which they differ
+        reverie.compare(scores, results.scores("t04"))                    # my answers with a trial of an experiment
+
+    The difference is the first minus the second, question by question, with its 95 % interval and p-values; see
+    `Scores.compare`. Scores that were made already are taken as they are. Answers are scored first, both by the same
+    metrics.
+
+    Args:
+        first: The scores of a system (what `evaluate` and `Results.scores` return), or its answers in any form that
+            `evaluate` takes.
+        second: The same of the other system.
+        metrics: What answers are scored by, as in `evaluate`. Not needed if both are scores.
+        names: The names of the two systems in the printed comparison. Default: the names of their files or trials.
+        options: What else `evaluate` takes, such as `judge` and `documents`, for answers.
+
+    Raises:
+        ValueError: As `Scores.compare`; or as `evaluate`, if answers are scored.
+        TypeError: If answers are given without `metrics`, or scores with `metrics` or options that would change nothing.
+    """
+    unscored = [each for each in (first, second) if not isinstance(each, Scores)]
+    if unscored and metrics is None:
+        raise TypeError('compare: answers need `metrics`, such as compare(mine, theirs, ["token_f1"])')
+    if not unscored and (metrics is not None or options):
+        given = ", ".join([*(["metrics"] if metrics is not None else []), *options])
+        raise TypeError(f"compare: both are scores already, so {given} would change nothing: leave it out")
+    one, other = (
+        each if isinstance(each, Scores) else evaluate(each, metrics, **options) for each in (first, second)
+    )
+    return one.compare(other, names=names)
+
+
 _stopped: Scores | None = None
 
 
@@ -171,7 +207,8 @@ def stopped_scores() -> Scores:
 class Scores:
     """Scores of answers: a row per answer, a column per metric.
 
-    `scores["faithfulness"]` are the scores of a metric, in the order of the answers.
+    `scores["faithfulness"]` are the scores of a metric, in the order of the answers. It is a table as `table()` is:
+    `list(scores)`, `pandas.DataFrame(scores)` and `polars.DataFrame(scores)` take its rows.
     """
 
     def __init__(self, text: str) -> None:
@@ -195,20 +232,31 @@ class Scores:
             raise KeyError(f"there is no metric {metric!r}; there are {', '.join(self.metrics)}")
         return [row["scores"][metric]["value"] for row in self.data["rows"]]
 
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns of `table()`."""
+        return self.table().columns
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The rows of `table()`, as dictionaries."""
+        return iter(self.table())
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.table().__arrow_c_stream__(requested_schema)
+
     def table(self) -> Table:
-        """A row per answer, in their order, and a column per metric; `missing` says as JSON why a score is missing.
+        """A row per answer, in their order, and a column per metric; `missing` says by metric why scores are missing.
 
         `row` counts the answers from 0; in a file it is the line, from 1.
         """
         columns = [("row", "count"), ("question_id", "text"), ("question", "text")]
-        columns += [*((name, "real") for name in self.metrics), ("missing", "text")]
+        columns += [*((name, "real") for name in self.metrics), ("missing", "struct")]
         rows = []
         for row in self.data["rows"]:
             scores = row["scores"]
             missing = {name: scores[name]["reason"] for name in self.metrics if "reason" in scores[name]}
-            reasons = json.dumps(missing, ensure_ascii=False) if missing else None
             values = (scores[name]["value"] for name in self.metrics)
-            rows.append([row["row"], row["id"], row["question"], *values, reasons])
+            rows.append([row["row"], row["id"], row["question"], *values, missing or None])
         return Table(columns, rows)
 
     def means(self) -> Table:
@@ -237,16 +285,17 @@ class Scores:
         return Table(columns, rows)
 
     def details(self) -> Table:
-        """A row per answer and metric, with what is needed to check the score, as JSON: what a judge said, the
-        statements that it looked at, or the reason that a function gave."""
-        columns = [("row", "count"), ("question_id", "text"), ("metric", "text"), ("score", "real"), ("detail", "text")]
+        """A row per answer and metric, with what is needed to check the score, as a dictionary: what a judge said, the
+        statements that it looked at, or the reason that a function gave. In data frames it is a structure with the
+        fields of all metrics."""
+        columns = [("row", "count"), ("question_id", "text"), ("metric", "text"), ("score", "real"), ("detail", "struct")]
         rows = (
-            [row["row"], row["id"], name, score["value"], json.dumps(score["detail"], ensure_ascii=False)]
+            [row["row"], row["id"], name, score["value"], score["detail"]]
             for row, name, score in self._scores()
         )
         return Table(columns, rows)
 
-    def compare(self, other: Scores, *, names: tuple[str, str] = ("first", "second")) -> Comparison:
+    def compare(self, other: Scores, *, names: tuple[str, str] | None = None) -> Comparison:
         """Compares these scores with those of another system, metric by metric, on the questions that both answered.
 
             mine = reverie.evaluate("mine.csv", ["token_f1"])
@@ -259,13 +308,17 @@ class Scores:
 
         Args:
             other: The scores of the other system's answers.
-            names: The names of the two systems in the printed comparison.
+            names: The names of the two systems in the printed comparison. Default: those of their files or trials, or
+                `first` and `second`.
 
         Raises:
             ValueError: If the systems share no metric or no question, if a question appears twice, if one id belongs to
                 two different questions, or if a shared metric was judged by different judges.
         """
-        return Comparison(*names, _core.compare_scores(self.data, other.data))
+        default = ("first", "second")
+        found = (self._label() or default[0], other._label() or default[1])
+        first, second = names or (found if found[0] != found[1] else default)
+        return Comparison(first, second, _core.compare_scores(self.data, other.data))
 
     def failures(self) -> Table:
         """What functions of your own failed at, as metrics or as judges, a row each, with the traceback."""
@@ -278,6 +331,11 @@ class Scores:
     def to_polars(self) -> polars.DataFrame:
         """`table()` as a `polars.DataFrame`. Needs Polars and pyarrow."""
         return self.table().to_polars()
+
+    def _label(self) -> str | None:
+        """The name of the file or the trial that the scores are of; rows have none."""
+        name: str = self.data.get("file", "data")
+        return None if name == "data" else os.path.basename(name)
 
     def _scores(self) -> list[tuple[dict[str, Any], str, dict[str, Any]]]:
         return [(row, name, row["scores"][name]) for row in self.data["rows"] for name in self.metrics]

@@ -6,6 +6,7 @@ somebody asks for that: pyarrow, pandas and Polars are imported then, and not be
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
-# What columns hold: `text`, `real`, `count`, `truth`, `texts` (a list of them), or `evidence` and `origin` of golden
-# questions. Any value may be missing (`None`).
+# What columns hold: `text`, `real`, `count`, `truth`, `texts` (a list of them), `evidence` and `origin` of golden
+# questions, or `struct` (dictionaries with any
+# fields, which become structures). Any value may be missing (`None`).
 Columns = Sequence[tuple[str, str]]
 
 
@@ -74,8 +76,12 @@ class Table:
         kinds["evidence"] = pyarrow.list_(item)
         parts = ("kind", "persona", "style", "length", "model")
         kinds["origin"] = pyarrow.struct([(part, pyarrow.string()) for part in parts])
-        schema = pyarrow.schema([(name, kinds[kind]) for name, kind in self._kinds.items()])
-        return pyarrow.table([pyarrow.array(self[field.name], field.type) for field in schema], schema=schema)
+
+        def column(name: str, kind: str) -> Any:
+            return structures(self[name]) if kind == "struct" else pyarrow.array(self[name], kinds[kind])
+
+        columns = {name: column(name, kind) for name, kind in self._kinds.items()}
+        return pyarrow.table(columns)
 
     def to_pandas(self) -> pandas.DataFrame:
         """A `pandas.DataFrame`. Needs pandas and pyarrow."""
@@ -111,6 +117,44 @@ class Table:
         )
 
 
+def struct_array(texts: pyarrow.Array, read: Callable[[Any], Any], kind: Any = None) -> pyarrow.Array:
+    """A column of JSON texts as one of what they hold: of this type, or of structures with the fields of all rows."""
+    import pyarrow
+
+    values = [None if text is None else json.loads(text) for text in texts.to_pylist()]
+    values = [None if value is None else read(value) for value in values]
+    if kind is None and any(isinstance(value, dict) for value in values):
+        return structures(values)
+    return pyarrow.array(values, kind)
+
+
+def structures(rows: Sequence[Any]) -> pyarrow.Array:
+    """Dictionaries as structures with the fields of all of them. Values of several types are JSON texts: those of one field
+    in its place, and all if some are no dictionaries. Without any field, nothing is there."""
+    import pyarrow
+
+    def texts(values: Iterable[Any]) -> pyarrow.Array:
+        return pyarrow.array(
+            [None if value is None else json.dumps(value, ensure_ascii=False) for value in values], pyarrow.string()
+        )
+
+    if not all(row is None or isinstance(row, dict) for row in rows):
+        return texts(rows)
+    names = list(dict.fromkeys(name for row in rows for name in row or ()))
+    if not names:
+        return pyarrow.nulls(len(rows))
+
+    def field(name: str) -> Any:
+        values = [(row or {}).get(name) for row in rows]
+        try:
+            return pyarrow.array(values)
+        except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
+            return texts(values)
+
+    missing = pyarrow.array([row is None for row in rows])
+    return pyarrow.StructArray.from_arrays([field(name) for name in names], names, mask=missing)
+
+
 def format_value(value: Any) -> str:
     """A value for people; a dash where there is none."""
     if value is None:
@@ -121,6 +165,8 @@ def format_value(value: Any) -> str:
         return format_fixed(value, 3)
     if isinstance(value, list):
         value = ", ".join(map(str, value))
+    if isinstance(value, dict):
+        value = ", ".join(f"{name}: {each}" for name, each in value.items())
     text = " ".join(str(value).split())
     return text if len(text) <= 80 else f"{text[:79]}…"
 

@@ -237,6 +237,32 @@ impl PyExperiment {
         app::library::report(&self.latest(py)?).map_err(|error| PyRuntimeError::new_err(error.to_string()))
     }
 
+    /// Makes the bundle of a trial: of this one, else of the winner, else of the first of the leaderboard of `run`,
+    /// else of the last run. Returns its manifest, without the list of its files.
+    #[pyo3(signature = (output, trial=None, run=None))]
+    fn promote(
+        &self,
+        py: Python<'_>,
+        output: String,
+        trial: Option<String>,
+        run: Option<String>,
+    ) -> PyResult<Py<PyAny>> {
+        let cancel = CancellationToken::new();
+        let session = self.session(None, None, Progress::default(), &cancel)?;
+        let make = || async move {
+            let record = lab::chosen_record(&session, run.as_deref()).await?;
+            let answering = record.answering(trial.as_deref())?;
+            let mut notes = record.remarks(&session, run.is_some());
+            notes.extend(answering.note.clone());
+            let manifest = lab::Bundle::make(&session, &record, &answering.trial, &output).await?;
+            Ok(value!({
+                "place": output, "name": manifest.name, "trial": manifest.trial, "run": manifest.run,
+                "digest": manifest.digest(), "bytes": manifest.bytes(), "settings": manifest.settings, "notes": notes,
+            }))
+        };
+        to_python(py, &wait(py, &cancel, make, |_| Ok(()))?)
+    }
+
     /// Opens a trial for questions: this one, else the winner of the last run, else
     /// the first of its leaderboard.
     #[pyo3(signature = (trial=None, budget_usd=None))]

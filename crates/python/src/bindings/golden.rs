@@ -15,9 +15,10 @@ use super::{
 use app::library::open_from_tables;
 use eval::{
     Dataset, GenerateProgress, Question,
+    attack::{AttackOptions, attack},
     dataset::{
-        ColumnSet, DatasetDifference, DatasetFile, DatasetFormat, DatasetReport, DatasetStatistics, IgnoredColumn,
-        RowError, SplitError, read_questions,
+        AttackKind, ColumnSet, DatasetDifference, DatasetFile, DatasetFormat, DatasetReport, DatasetStatistics,
+        IgnoredColumn, RowError, SplitError, read_questions,
     },
 };
 use lab::{DetectableDifferences, Documents, Error, GenerateSpec, LoadedCorpus, Progress, Session};
@@ -46,6 +47,38 @@ pub(crate) struct PyQuestions {
 struct QuestionEdit {
     question: String,
     reference: String,
+}
+
+/// How questions are attacked. Without kinds, all kinds take turns.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AttackSettings {
+    #[serde(default)]
+    kinds: Vec<AttackKind>,
+    size: Option<usize>,
+    seed: u64,
+    #[serde(default)]
+    instructions: Vec<String>,
+}
+
+impl AttackSettings {
+    fn options(self, dataset: &Dataset) -> PyResult<AttackOptions> {
+        let Self { kinds, size, seed, instructions } = self;
+        if size == Some(0) {
+            return Err(value_error("size: must be at least 1; leave it out to attack all questions"));
+        }
+        if instructions.iter().any(|part| part.trim().is_empty()) {
+            return Err(value_error("instructions: a text is empty, and every answer would hold it"));
+        }
+        if let Some(question) = dataset.questions.iter().find(|question| question.attack.is_some()) {
+            return Err(value_error(format!(
+                "question `{}` is attacked already: give the original questions",
+                question.id
+            )));
+        }
+        let kinds = if kinds.is_empty() { AttackKind::ALL.to_vec() } else { kinds };
+        Ok(AttackOptions { kinds, seed, size, instructions })
+    }
 }
 
 /// The result of `Questions.statistics`.
@@ -204,6 +237,37 @@ impl PyQuestions {
             "unread": unread,
         });
         Ok((self.with(dataset.questions), to_python(py, &summary)?))
+    }
+
+    /// Questions with an attack each, and the poisoned documents as names and texts.
+    #[pyo3(signature = (documents, tables, base, options, stop=None))]
+    fn attack(
+        &self,
+        py: Python<'_>,
+        documents: &Bound<'_, PyAny>,
+        tables: &Bound<'_, PyAny>,
+        base: PathBuf,
+        options: &Bound<'_, PyAny>,
+        stop: Option<&PyStop>,
+    ) -> PyResult<(Self, Vec<(String, String)>)> {
+        let options: AttackSettings = settings::read("attack", settings::value(options)?)?;
+        let options = options.options(&self.dataset)?;
+        let work = DocumentSession::open(documents, tables, base, None, stop)?;
+        let attacked = attack(&self.dataset, &options);
+        let words = attacked.code_words.clone();
+        let find = || async move {
+            let opened = work.documents().await?;
+            let found = opened.as_documents().find_words(&words).await;
+            opened.end().await;
+            found
+        };
+        if let Some((word, path)) = wait(py, &PyStop::token(stop), find, |_| Ok(()))?.first() {
+            return Err(value_error(format!(
+                "the code word {word} stands in the documents already, in {path}: choose another `seed`, or take the \
+                 documents of an earlier attack away"
+            )));
+        }
+        Ok((self.with(attacked.dataset.questions), attacked.documents))
     }
 
     /// Writes the questions in these columns; the name's ending decides the format.

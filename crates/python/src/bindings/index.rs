@@ -2,19 +2,22 @@
 //! that use the stages by themselves.
 
 use super::{
-    arrow::{ArrowBatch, column},
+    arrow::{ArrowBatch, column, truths},
     settings,
-    stages::{PyEmbedding, failed, read_chunks},
+    stages::{PyEmbedding, VECTOR, add_vectors, failed, read_chunks, read_vectors},
+    stop::PyStop,
     work::{to_python, value_error, wait},
 };
-use arrow_array::{cast::AsArray, types::UInt64Type};
-use models::{Embedder, InputKind};
+use arrow_array::{RecordBatch, cast::AsArray, types::UInt64Type};
+use arrow_pyarrow::PyArrowType;
+use models::{Embedder, InputKind, Matrix};
 use pyo3::prelude::*;
 use rag::{
-    Chunk, ChunkTable, NamedModels, Passage, PipelineConfig,
+    Chunk, ChunkTable, Filter, NamedModels, Passage, PipelineConfig,
     analysis::TextAnalysis,
-    index::{Bm25Index, IndexKind, IndexedTexts, MadeFrom, OpenIndex, document_starts},
+    index::{Bm25Index, DenseIndex, IndexKind, IndexedTexts, MadeFrom, OpenIndex, document_starts},
     pipeline::{OpenCorpus, Pipeline},
+    query::SearchQuery,
 };
 use serde_json::{Value, json as value};
 use std::{
@@ -25,6 +28,9 @@ use tokio_util::sync::CancellationToken;
 
 /// What the embedder is called in the pipeline.
 const EMBEDDER: &str = "embedder";
+
+/// Two vectors of one text by one model have at least this cosine.
+const LEAST_COSINE: f32 = 0.98;
 
 /// An index of chunks, and of their vectors if there is an embedder.
 #[pyclass(frozen, module = "reverie._core", name = "Index")]
@@ -43,7 +49,8 @@ pub(crate) struct PyIndex {
 
 #[pymethods]
 impl PyIndex {
-    /// Indexes the chunks that `Chunker.chunk` returned with these settings.
+    /// Indexes the chunks that `Chunker.chunk` returned with these settings. If they have a column `vector`, nothing
+    /// is embedded, and the vectors must be those of the embedding.
     #[new]
     #[pyo3(signature = (chunks, chunker, embedding=None))]
     fn new(
@@ -63,11 +70,19 @@ impl PyIndex {
                 characters.extend(documents.zip(places).zip(counted.values().iter().copied()));
             }
         }
-        let table = Arc::new(ChunkTable::new(rows));
+        let vectors = batch.column_by_name(VECTOR).map(|_| read_vectors(&batch, &rows)).transpose()?;
         let embedder = embedding.map(|embedding| embedding.embedder.clone());
+        if let (Some(vectors), None) = (&vectors, &embedder) {
+            return Err(value_error(format!(
+                "the chunks have vectors of {} numbers: name the embedder that made them, because questions are \
+                 compared with them; or drop the column `{VECTOR}` to search words only",
+                vectors.columns
+            )));
+        }
+        let table = Arc::new(ChunkTable::new(rows));
         let folder = tempfile::tempdir().map_err(|error| failed(&error))?;
         let (path, model, chunks) = (folder.path().to_owned(), embedder.clone(), table.clone());
-        let build = || async move { indexes(&path, &chunks, model.as_ref()).await };
+        let build = || async move { indexes(&path, &chunks, model.as_ref(), vectors).await };
         let indexes = wait(py, &CancellationToken::new(), build, |_| Ok(()))?;
         let embedders = embedder.into_iter().map(|embedder| (EMBEDDER.to_owned(), embedder)).collect();
         let models = NamedModels { embedders, ..NamedModels::default() };
@@ -92,15 +107,34 @@ impl PyIndex {
         !self.models.embedders.is_empty()
     }
 
-    /// What a retriever finds for a question, best first.
-    #[pyo3(signature = (question, retriever=None, top_k=None))]
+    /// The chunks of which the index was made, with their vectors in a column `vector`.
+    fn with_vectors(&self, py: Python<'_>, chunks: ArrowBatch) -> PyResult<PyArrowType<RecordBatch>> {
+        py.detach(|| {
+            let Some(dense) = self.corpus.indexes.iter().find_map(|index| index.get::<DenseIndex>()) else {
+                return Ok(PyArrowType(chunks.0));
+            };
+            let searchable = truths(&chunks.0, "searchable")?;
+            let vectors = (0..self.corpus.table.searchable().len() as u32).map(|entry| dense.vector(entry));
+            add_vectors(&chunks.0, &searchable, dense.dimensions(), vectors).map(PyArrowType)
+        })
+    }
+
+    /// What a retriever finds for each question, best first. Only chunks that pass the filter are found.
+    #[pyo3(signature = (questions, retriever=None, top_k=None, filter=None, stop=None))]
     fn search(
         &self,
         py: Python<'_>,
-        question: String,
+        questions: Vec<String>,
         retriever: Option<&Bound<'_, PyAny>>,
         top_k: Option<usize>,
+        filter: Option<&Bound<'_, PyAny>>,
+        stop: Option<&PyStop>,
     ) -> PyResult<Py<PyAny>> {
+        let filter: Option<Filter> =
+            filter.map(|filter| settings::read("filter", settings::value(filter)?)).transpose()?;
+        if let Some(filter) = &filter {
+            self.corpus.table.check_filter(filter).map_err(|error| value_error(lab::error_chain(&error)))?;
+        }
         let default = if self.embedded() { "hybrid" } else { "bm25" };
         let mut retriever = retriever.map_or_else(|| Ok(value!({ default: {} })), settings::component)?;
         let settings = retriever.as_object_mut().and_then(|named| named.values_mut().next());
@@ -122,9 +156,19 @@ impl PyIndex {
         }
         let pipeline = Pipeline::new(&config, self.corpus_for(&config), &self.models);
         let pipeline = pipeline.map_err(|error| value_error(lab::error_chain(&error)))?;
-        let work = || async move { Ok(pipeline.retrieve(&question, &[]).await?) };
-        let found = wait(py, &CancellationToken::new(), work, |_| Ok(()))?;
-        to_python(py, &found.iter().map(|passage| self.passage_row(passage)).collect::<Vec<_>>())
+        if questions.is_empty() {
+            return to_python(py, &Vec::<Value>::new());
+        }
+        let searches: Vec<SearchQuery> =
+            questions.into_iter().map(|text| SearchQuery { filter: filter.clone(), ..text.into() }).collect();
+        let work = || async move {
+            let vectors = pipeline.query_vectors(&searches).await?;
+            let each = searches.into_iter().map(|search| vec![search]).collect();
+            Ok(pipeline.find_each(each, vectors).await?)
+        };
+        let found = wait(py, &PyStop::token(stop), work, |_| Ok(()))?;
+        let rows = found.iter().map(|found| found.passages.iter().map(|passage| self.passage_row(passage)).collect());
+        to_python(py, &rows.collect::<Vec<Vec<Value>>>())
     }
 }
 
@@ -150,8 +194,10 @@ impl PyIndex {
 
     fn passage_row(&self, passage: &Passage) -> Value {
         let character = |byte: usize| self.characters.get(&(passage.document.clone(), byte));
-        let Passage { document, span, text, score, page, book, heading, .. } = passage;
+        let Passage { document, span, text, score, page, book, heading, rows, .. } = passage;
+        let chunk = rows.first().map(|&row| self.corpus.table.chunk(row));
         value!({
+            "number": chunk.map(|chunk| chunk.number), "metadata": chunk.map(|chunk| &chunk.metadata),
             "document": document, "start": character(span.start), "end": character(span.end),
             "start_byte": span.start, "end_byte": span.end, "text": text, "score": score, "page": page, "book": book,
             "heading": heading,
@@ -165,22 +211,32 @@ async fn indexes(
     folder: &std::path::Path,
     table: &ChunkTable,
     embedder: Option<&Embedder>,
+    vectors: Option<Matrix>,
 ) -> Result<Vec<Arc<OpenIndex>>, lab::Error> {
     let chunks: Vec<&Chunk> = table.searchable().iter().map(|&row| table.chunk(row)).collect();
     let texts: Vec<&str> = chunks.iter().map(|chunk| chunk.text.as_str()).collect();
     let documents = document_starts(chunks.iter().map(|chunk| chunk.document.as_str()));
     let analysis = TextAnalysis::default();
     let given = IndexedTexts { texts: &texts, documents: &documents, analysis: &analysis };
+    let vectors = match (embedder, vectors) {
+        (Some(embedder), Some(vectors)) => {
+            check_vectors(embedder, &vectors, texts.first().copied()).await?;
+            Some(vectors)
+        }
+        (Some(embedder), None) => {
+            let texts: Vec<String> = texts.iter().map(|&text| text.to_owned()).collect();
+            Some(embedder.embed(&texts, InputKind::Document).await.map_err(rag::Error::from)?)
+        }
+        (None, _) => None,
+    };
     let mut made = Vec::new();
     for &kind in IndexKind::ALL {
         let path = folder.join(kind.name());
-        match (kind.made_from(), embedder) {
+        match (kind.made_from(), &vectors) {
             (MadeFrom::Texts(bytes), _) => lab::write_new(&path, &bytes(&given))?,
-            (MadeFrom::Vectors(create), Some(embedder)) => {
-                let texts: Vec<String> = texts.iter().map(|&text| text.to_owned()).collect();
-                let matrix = embedder.embed(&texts, InputKind::Document).await.map_err(rag::Error::from)?;
+            (MadeFrom::Vectors(create), Some(matrix)) => {
                 let mut writer = create(&path, matrix.columns.max(1))?;
-                writer.push(&matrix)?;
+                writer.push(matrix)?;
                 writer.finish()?;
             }
             _ => continue,
@@ -188,4 +244,31 @@ async fn indexes(
         made.push(Arc::new(kind.open(&[path])?));
     }
     Ok(made)
+}
+
+/// Checks that vectors from elsewhere are those of this embedder: it embeds the first text once more, and the two
+/// vectors must be nearly equal.
+async fn check_vectors(embedder: &Embedder, vectors: &Matrix, text: Option<&str>) -> Result<(), lab::Error> {
+    let Some(text) = text else { return Ok(()) };
+    let refuse = |reason: String| {
+        let reason =
+            format!("the vectors of the chunks are not those of the embedder: {reason}; embed the chunks anew");
+        Err(lab::Error::Refused(vec![reason]))
+    };
+    let own = embedder.embed(&[text.to_owned()], InputKind::Document).await.map_err(rag::Error::from)?;
+    if own.columns != vectors.columns {
+        return refuse(format!("they have {} numbers, and its vectors have {}", vectors.columns, own.columns));
+    }
+    let cosine = cosine(own.row(0), vectors.row(0));
+    // Vectors in another precision differ a little.
+    if cosine >= LEAST_COSINE {
+        Ok(())
+    } else {
+        refuse(format!("the cosine of the first one with its own is {cosine:.3}"))
+    }
+}
+
+fn cosine(a: &[f32], b: &[f32]) -> f32 {
+    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
+    dot(a, b) / (dot(a, a) * dot(b, b)).sqrt().max(f32::MIN_POSITIVE)
 }

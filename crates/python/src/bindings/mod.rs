@@ -5,7 +5,8 @@
 //! - `controllers`: `aimd` and `adaptive` as Python sees them.
 //! - `remote`, `limits`: the engine of a Ray cluster.
 //! - `process`: what the package knows of its own process.
-//! - `arrow`: batches as other programs make them.
+//! - `arrow`: batches as other programs make them; `nested`: their lists and structures as the JSON texts of the
+//!   store's tables.
 //! - `experiment`, `results`, `stages`, `index`, `corpus`: experiments, pipelines, what a
 //!   run found, and stages for Python programs.
 //! - `events`: an answer while it is written.
@@ -32,6 +33,7 @@ pub(crate) mod graph;
 pub(crate) mod index;
 pub(crate) mod judging;
 pub(crate) mod limits;
+pub(crate) mod nested;
 pub(crate) mod part_transport;
 pub(crate) mod process;
 pub(crate) mod remote;

@@ -5,7 +5,9 @@ use super::{
     process,
     remote::runtime,
     rows,
-    work::{open_session, python_error, to_json, to_python, value_error, wait},
+    scoring::scores_json,
+    settings,
+    work::{open_session, python_error, remove_nulls, to_json, to_python, value_error, wait},
 };
 use pyo3::{
     exceptions::{PyLookupError, PyRuntimeError},
@@ -126,6 +128,29 @@ impl PyResults {
             ResultsSource::Kept { record, .. } => record.compare(first, second),
         });
         to_python(py, &rows.map_err(python_error)?)
+    }
+
+    /// The scores of a trial as the JSON that `score` gives.
+    fn scores(&self, py: Python<'_>, trial: &str) -> PyResult<String> {
+        process::check()?;
+        scores_json(lab::ScoreResults::of_trial(self.all(py)?, trial).map_err(python_error)?)
+    }
+
+    /// The spaces of the first trials, a dictionary by axis for each. The values in `more` replace a trial's own.
+    fn finalists(&self, py: Python<'_>, best: usize, more: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let more: Map<String, Value> = settings::read("finalists", settings::value(more)?)?;
+        let axis = |(name, value): (String, Value)| {
+            let axis = lab::Axis::ALL.iter().find(|axis| axis.name() == name);
+            let unknown = || format!("finalists: there is no axis `{name}`; there are {}", lab::Axis::NAMES.join(", "));
+            Ok((*axis.ok_or_else(|| value_error(unknown()))?, value))
+        };
+        let more = more.into_iter().map(axis).collect::<PyResult<Vec<_>>>()?;
+        let spaces =
+            self.board.finalist_spaces(best, &more).map_err(|none| PyLookupError::new_err(none.to_string()))?;
+        let space = |(_, values): (_, Vec<(lab::Axis, Value)>)| {
+            values.into_iter().map(|(axis, value)| (axis.name().to_owned(), remove_nulls(value))).collect()
+        };
+        to_python(py, &spaces.into_iter().map(space).collect::<Vec<Map<String, Value>>>())
     }
 
     /// Where passages begin and end in characters of their documents' texts: by

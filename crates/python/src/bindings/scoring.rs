@@ -115,7 +115,7 @@ pub(crate) fn spec(tables: &Bound<'_, PyAny>, base: PathBuf, choice: &ScoringCho
 /// The results as JSON for the Python package, with notes and with the reason for
 /// each missing score in words. Rows are serialized directly, without a JSON
 /// value for each, because there may be many.
-fn scores_json(mut results: ScoreResults) -> PyResult<String> {
+pub(crate) fn scores_json(mut results: ScoreResults) -> PyResult<String> {
     let mut notes = results.notes();
     if results.needs_anchoring() {
         notes.push(

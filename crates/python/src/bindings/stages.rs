@@ -5,10 +5,10 @@
 use super::{
     arrow::{ArrowBatch, bytes, select_columns, texts, truths, vectors},
     corpus::{PyBlock, PyCorpus},
-    process,
+    nested, process,
     remote::runtime,
     settings,
-    work::{to_python, value_error, wait},
+    work::{to_json, to_python, value_error, wait},
 };
 use arrow_array::{
     Array, ArrayRef, BooleanArray, FixedSizeListArray, Float32Array, RecordBatch, StringArray, UInt8Array, UInt64Array,
@@ -47,7 +47,9 @@ fn documents(batch: &RecordBatch) -> PyResult<Vec<DocumentRow>> {
     let rows = batch.num_rows();
     let same = |text: &str| Arc::new(StringArray::from(vec![text; rows])) as ArrayRef;
     let schema = schema::<DocumentRow>().map_err(|error| failed(&error))?;
-    let batch = select_columns(batch, &schema, |name| match name {
+    let batch = nested::with_own_metadata(nested::with_json_texts(batch.clone())?, &schema)?;
+    let batch = nested::with_quoted_format(batch)?;
+    let batch = select_columns(&batch, &schema, |name| match name {
         "format" => Some(same("\"text\"")),
         "pages" | "headings" => Some(same("[]")),
         "metadata" | "rejected" => Some(same("null")),
@@ -264,6 +266,7 @@ pub(crate) fn read_chunks(batch: &RecordBatch) -> PyResult<Vec<Chunk>> {
     });
     let columns = Schema::new(renamed.collect::<Vec<_>>());
     let batch = RecordBatch::try_new(Arc::new(columns), batch.columns().to_vec()).map_err(value_error)?;
+    let batch = nested::with_json_texts(batch)?;
     let schema = schema::<Chunk>().map_err(|error| failed(&error))?;
     let table = select_columns(&batch, &schema, |name| match name {
         "searchable" => Some(Arc::new(BooleanArray::from(vec![true; batch.num_rows()])) as ArrayRef),
@@ -271,6 +274,22 @@ pub(crate) fn read_chunks(batch: &RecordBatch) -> PyResult<Vec<Chunk>> {
         _ => None,
     })?;
     from_batch(&table).map_err(|error| failed(&error))
+}
+
+/// The column of vectors.
+pub(crate) const VECTOR: &str = "vector";
+
+/// The vectors of the searchable chunks of a batch, a row for each.
+pub(crate) fn read_vectors(batch: &RecordBatch, chunks: &[Chunk]) -> PyResult<Matrix> {
+    let (columns, vectors) = vectors(batch, VECTOR)?;
+    let mut matrix = Matrix { columns, data: Vec::new() };
+    for (chunk, vector) in chunks.iter().zip(vectors).filter(|(chunk, _)| chunk.searchable) {
+        let Some(vector) = vector else {
+            return Err(value_error(format!("chunk {} of {} has no vector", chunk.number, chunk.document)));
+        };
+        matrix.data.extend_from_slice(vector.as_primitive::<Float32Type>().values());
+    }
+    Ok(matrix)
 }
 
 /// Chunks to vectors.
@@ -305,6 +324,12 @@ impl PyEmbedding {
         self.embedder.dimensions()
     }
 
+    /// What decides the vectors, as JSON: provider, model, revision and parameters.
+    #[getter]
+    fn identity(&self) -> PyResult<String> {
+        to_json(self.embedder.identity())
+    }
+
     /// The batch with a column `vector`, null where a chunk is not searched.
     fn embed(&self, py: Python<'_>, batch: ArrowBatch) -> PyResult<PyBatch> {
         py.detach(|| {
@@ -316,26 +341,37 @@ impl PyEmbedding {
             let embedded = runtime()?.block_on(self.embedder.embed(&wanted, InputKind::Document));
             let matrix = embedded.map_err(|error| failed(&error))?;
             let columns = if matrix.columns == 0 { self.dimensions() } else { matrix.columns }.max(1);
-            let mut data = Vec::with_capacity(batch.num_rows() * columns);
-            let mut rows = 0..matrix.rows();
-            for i in 0..batch.num_rows() {
-                match searchable.value(i).then(|| rows.next()).flatten() {
-                    Some(row) => data.extend_from_slice(matrix.row(row)),
-                    None => data.resize(data.len() + columns, 0.0),
-                }
-            }
-            let item = Arc::new(Field::new("item", arrow_schema::DataType::Float32, false));
-            let nulls = Some(searchable.values().clone().into());
-            let width = i32::try_from(columns).map_err(value_error)?;
-            let list = FixedSizeListArray::try_new(item, width, Arc::new(Float32Array::from(data)), nulls)
-                .map_err(value_error)?;
-            let field = Field::new("vector", list.data_type().clone(), true);
-            let fields = batch.schema().fields().iter().cloned().chain([Arc::new(field)]).collect::<Vec<_>>();
-            let schema = Schema::new_with_metadata(fields, batch.schema().metadata().clone());
-            let arrays = batch.columns().iter().cloned().chain([Arc::new(list) as _]).collect();
-            RecordBatch::try_new(Arc::new(schema), arrays).map(PyArrowType).map_err(value_error)
+            let rows = (0..matrix.rows()).map(|row| matrix.row(row));
+            add_vectors(&batch, &searchable, columns, rows).map(PyArrowType)
         })
     }
+}
+
+/// The batch with a column of vectors of this length, null where a chunk is not searched. `rows` are those of the
+/// searchable chunks, in order.
+pub(crate) fn add_vectors<'a>(
+    batch: &RecordBatch,
+    searchable: &BooleanArray,
+    columns: usize,
+    mut rows: impl Iterator<Item = &'a [f32]>,
+) -> PyResult<RecordBatch> {
+    let mut data = Vec::with_capacity(batch.num_rows() * columns);
+    for i in 0..batch.num_rows() {
+        match searchable.value(i).then(|| rows.next()).flatten() {
+            Some(row) => data.extend_from_slice(row),
+            None => data.resize(data.len() + columns, 0.0),
+        }
+    }
+    let item = Arc::new(Field::new("item", arrow_schema::DataType::Float32, false));
+    let nulls = Some(searchable.values().clone().into());
+    let width = i32::try_from(columns).map_err(value_error)?;
+    let list =
+        FixedSizeListArray::try_new(item, width, Arc::new(Float32Array::from(data)), nulls).map_err(value_error)?;
+    let field = Field::new(VECTOR, list.data_type().clone(), true);
+    let fields = batch.schema().fields().iter().cloned().chain([Arc::new(field)]).collect::<Vec<_>>();
+    let schema = Schema::new_with_metadata(fields, batch.schema().metadata().clone());
+    let arrays = batch.columns().iter().cloned().chain([Arc::new(list) as _]).collect();
+    RecordBatch::try_new(Arc::new(schema), arrays).map_err(value_error)
 }
 
 /// The chunks of an index.
@@ -379,20 +415,13 @@ impl PyIndexWriter {
         py.detach(|| {
             let batch = batch.0;
             let mut chunks = read_chunks(&batch)?;
-            let (width, vectors) = vectors(&batch, "vector")?;
-            let mut matrix = Matrix { columns: width, data: Vec::new() };
-            for (chunk, vector) in chunks.iter().zip(vectors).filter(|(chunk, _)| chunk.searchable) {
-                let Some(vector) = vector else {
-                    return Err(value_error(format!("chunk {} of {} has no vector", chunk.number, chunk.document)));
-                };
-                matrix.data.extend_from_slice(vector.as_primitive::<Float32Type>().values());
-            }
+            let matrix = read_vectors(&batch, &chunks)?;
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             if matrix.rows() > 0 {
                 if state.dense.is_none() {
-                    let writer = DenseWriter::create(&self.folder.path().join("index.dense"), width);
+                    let writer = DenseWriter::create(&self.folder.path().join("index.dense"), matrix.columns);
                     state.dense = Some(writer.map_err(|error| failed(&error))?);
-                    state.dimensions = width;
+                    state.dimensions = matrix.columns;
                 }
                 if let Some(dense) = &mut state.dense {
                     dense.push(&matrix).map_err(|error| failed(&error))?;

@@ -443,7 +443,7 @@ def test_labels_of_the_plot_do_not_overprint(browser, pages, ran, tmp_path, widt
 
 
 def test_in_a_notebook_the_plot_is_brushed_in_its_frame(opened, ran, tmp_path):
-    (tmp_path / "notebook.html").write_text(f"<!doctype html><meta charset=utf-8>{reverie.Results(json.dumps(ran))._repr_html_()}")
+    (tmp_path / "notebook.html").write_text(f"<!doctype html><meta charset=utf-8>{reverie.Results(json.dumps(ran)).plot()._repr_html_()}")
     opened.page.goto(f"file://{tmp_path / 'notebook.html'}")
     frame = opened.page.frame_locator("iframe")
     frame.locator("#plot path.trial").first.wait_for(state="attached")
