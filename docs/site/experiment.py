@@ -155,6 +155,11 @@ All mistakes in a file are told at once, each with its line, its column and the 
     made.text += "\n## space\n\nEach list is an axis; the trials are all combinations. A value is a component's name, or a table with its name and its settings.\nWith several tables `[[space]]`, the trials are the combinations of each table.\n\n| axis | lists |\n|---|---|\n"
     made.text += "| `embedder` | the names of embedding models under `[models]` |\n"
     made.text += "".join(f"| `{axis}` | [{title.lower()}]({axis}.md) |\n" for axis, title in axes.items())
+    system = made.of(top["systems"]["additionalProperties"])
+    made.text += "\n## systems\n\nPipelines that are not ours: [what they are](../guides/systems.md). `[systems.NAME]` has one of the tables below, and these keys:\n\n"
+    made.keys(system["properties"], [])
+    for kind, value in made.cases({"anyOf": system["anyOf"]}).items():
+        made.table(f"systems.NAME.{kind}", value, 3, f"system-{kind}")
     made.text += "\n## search\n\nWhich trials are asked which questions: one of these, by its name or as a table; without one, `grid`.\n"
     for name, value in made.cases(top["search"]).items():
         made.table(f"search.{name}", value, 3)
