@@ -10,6 +10,7 @@ use super::{
 use crate::{
     budget::BudgetResult,
     number::{count, counted, size},
+    plan::trial::is_system,
     results::{CutShare, JudgeResult, NotEnriched, Results, TrialResult, counts_money, cut_share},
     search::{SearchResult, StopKind},
 };
@@ -298,14 +299,14 @@ fn unpriced(results: &Results) -> Vec<Note> {
     if !counts_money(&results.trials) {
         return Vec::new();
     }
-    let note = |(model, trials): (String, Vec<&str>)| Note {
-        about: About::Price,
-        text: format!(
+    let note = |(model, trials): (String, Vec<&str>)| {
+        let section = if is_system(&model) { model.clone() } else { format!("models.{model}") };
+        let text = format!(
             "{}: the cost is unknown and counts as the highest, because `{model}` has no price: give its `price` \
-             under [models.{model}], 0 where it is free",
+             under [{section}], 0 where it is free",
             trials.join(", ")
-        ),
-        subject: Some(model),
+        );
+        Note { about: About::Price, text, subject: Some(model) }
     };
     group_by_text(results, |found| found.usage.unpriced.clone()).map(note).collect()
 }

@@ -165,6 +165,8 @@ fn a_model_without_a_price_is_named_where_other_costs_are_known() {
                 under [models.gpt], 0 where it is free";
     assert_eq!(told(&board, About::Price), [text]);
     assert!(shown(&board));
+    results.trials[1].usage.unpriced = vec!["systems.app".to_owned()];
+    assert!(told(&Board::of(&results), About::Price).iter().any(|text| text.contains("under [systems.app], 0")));
     let cell = |id| board.cell(board.row(id).unwrap(), ColumnKind::Money, "cost_usd").unwrap();
     assert_eq!((cell("t01"), cell("t02")), (&Cell::Number(0.25), &Cell::Empty));
 }

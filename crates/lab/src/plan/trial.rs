@@ -162,6 +162,11 @@ impl Experiment {
 
 pub(crate) use crate::spec::NONE;
 
+/// Whether this is the [`identity_name`] of a system, and not the name of a model.
+pub(crate) fn is_system(name: &str) -> bool {
+    name.starts_with("systems.")
+}
+
 /// Why a trial that is another system cannot be run.
 pub(crate) fn not_run(trial: &str, system: &str) -> Error {
     Error::Unusable(format!(
@@ -285,6 +290,8 @@ fn name_and_settings(value: &impl Serialize) -> (String, Value) {
         Ok(Value::Object(map)) => map.into_iter().next().unwrap_or_default(),
         Ok(Value::String(name)) => (name, Value::Null),
         Ok(Value::Array(steps)) => names_and_settings(&steps),
+        // The value of a system's parameter.
+        Ok(value @ (Value::Number(_) | Value::Bool(_))) => (short(&value), Value::Null),
         _ => (String::new(), Value::Null),
     }
 }
@@ -369,6 +376,7 @@ mod tests {
             labels(&[steps(0.25), steps(0.5), json!({"none": {}})]),
             ["dedupe+threshold(threshold.least=0.25)", "dedupe+threshold(threshold.least=0.5)", "none"]
         );
+        assert_eq!(labels(&[json!(4), json!(0.5), json!(true)]), ["4", "0.5", "true"]);
         let fusions = [
             json!({"hybrid": {"fusion": {"rrf": {"k": 60}}}}),
             json!({"hybrid": {"fusion": {"weighted": {"dense_weight": 0.3_f32}}}}),

@@ -25,7 +25,7 @@ def test_systems_are_the_same_trials_on_a_cluster_and_nothing_is_asked_twice(ray
     here = Run("run", "-f", workspace.experiment("local-systems", provider.url, rest=systems), "--json").succeeds()
     experiment = workspace.experiment("remote-systems", provider.url, rest=systems)
     there = Run("run", "-f", experiment, "--json", "--engine", "ray", "--address", ray_cluster.address).succeeds()
-    assert [trial["labels"].get("system") for trial in there["trials"]].count("own") == 2
+    assert [found["trial"]["labels"].get("system") for found in there["trials"]].count("own") == 2
     for results in (here, there):
         # The chunks of a cluster are on other machines, so warnings that need them are not looked for there.
         results.pop("looked_for")
