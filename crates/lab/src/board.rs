@@ -19,7 +19,7 @@ mod turns;
 pub use crate::number::{count, counted, size};
 pub use columns::{Cell, CellScores, Column, ColumnKind};
 pub use effects::Effect;
-pub use finalists::{FinalistSpace, NoFinalists};
+pub use finalists::{FinalistSpace, NoFinalists, inline_toml};
 pub use note::{About, Note};
 pub use standing::TrialStanding;
 

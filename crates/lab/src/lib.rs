@@ -53,7 +53,7 @@ mod workspace;
 
 pub use action::{Action, ActionNames, set_action_names};
 pub use answers_file::{TableRowsError, UnreadableType, rows_of_batch};
-pub use board::{Board, Effect};
+pub use board::{Board, Effect, inline_toml};
 pub use budget::BudgetResult;
 pub use bundle::{Bundle, Reach};
 pub use calibration::{AnswerLabel, CalibratedTrial, Calibration, LabelValue};

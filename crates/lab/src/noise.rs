@@ -33,7 +33,6 @@ use rag::{
     Answer, Component, Passage, PipelineConfig,
     generate::GeneratorConfig,
     pipeline::{AskedQuestion, SearchableQuestion},
-    system::SystemQuestion,
 };
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -266,8 +265,8 @@ struct RepeatedScores {
 }
 
 impl Repeats<'_> {
-    /// An answer to a question, with the passages that it is from. The generator is asked the question as it stands
-    /// alone, as in the run.
+    /// An answer to a question, with its passages. As in the run, the generator gets a follow-up question reworded so
+    /// that it needs no earlier messages.
     async fn answer(
         &self,
         question: &Question,
@@ -286,16 +285,7 @@ impl Repeats<'_> {
                 Ok((answer, found.passages.clone()))
             }
             (RepeatedCalls::System(_), Some((trial, handle))) => {
-                let asked = SystemQuestion {
-                    id: &question.id,
-                    text: &question.question,
-                    history: &question.turns,
-                    seed: handle.seed + u64::from(repeat),
-                    parameters: &trial.parameters,
-                };
-                let service = handle.service.clone().with_repeat(repeat);
-                let reply = service.ask(&handle.system.request(&asked)).await?;
-                let reply = handle.system.read(&asked, &reply)?;
+                let (reply, _) = handle.ask(question, &trial.parameters, repeat).await?;
                 let passages = reply.passages.unwrap_or_default().into_iter();
                 let passages = passages.map(|passage| Passage { text: passage.text, ..Passage::default() }).collect();
                 Ok((Answer { text: reply.answer.unwrap_or_default(), ..Answer::default() }, passages))

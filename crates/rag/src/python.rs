@@ -346,7 +346,7 @@ struct Problem {
     kind: FailureKind,
     message: String,
     traceback: Option<String>,
-    /// The HTTP status that the exception of a system stands for.
+    /// The HTTP status that the exception of a system corresponds to.
     status: Option<u16>,
     /// How long the exception asks to wait.
     retry_after: Option<Duration>,

@@ -157,29 +157,16 @@ impl TriedSystem {
             objective.push("token_f1");
         }
         template
-            .replace("{kind}", &inline(&kind))
+            .replace("{kind}", &lines_of(&kind))
             .replace("{metrics}", &json!(metrics).to_string())
             .replace("{objective}", &json!(objective).to_string())
     }
 }
 
 /// The keys of a table as lines of TOML with inline tables.
-fn inline(value: &Value) -> String {
-    let lines = value.as_object().into_iter().flatten().map(|(name, value)| format!("{name} = {}", toml_value(value)));
-    lines.collect::<Vec<_>>().join("\n")
-}
-
-/// A value as TOML on one line.
-fn toml_value(value: &Value) -> String {
-    match value {
-        Value::Object(fields) => {
-            let fields: Vec<String> =
-                fields.iter().map(|(name, value)| format!("{name} = {}", toml_value(value))).collect();
-            format!("{{ {} }}", fields.join(", "))
-        }
-        // Texts, numbers and lists of them are written as in JSON.
-        other => other.to_string(),
-    }
+fn lines_of(table: &Value) -> String {
+    let keys = table.as_object().into_iter().flatten();
+    keys.map(|(name, value)| format!("{name} = {}", lab::inline_toml(value))).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]

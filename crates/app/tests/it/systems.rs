@@ -94,7 +94,7 @@ async fn start(application: &Application) -> MockServer {
     server
 }
 
-/// A workspace whose experiment asks the application, beside a pipeline.
+/// A workspace with an experiment that compares the application with a pipeline.
 fn workspace(server: &MockServer, system: &str) -> Workspace {
     let workspace = Workspace::new();
     let http = format!(

@@ -226,7 +226,7 @@ fn chains(found: &[Stretch], passage_bytes: usize) -> Vec<Vec<Stretch>> {
             let before = (0..place).filter(follows).max_by_key(|&earlier| (best[earlier].0, Reverse(earlier)));
             best.push((stretch.length + before.map_or(0, |earlier| best[earlier].0), before));
         }
-        // A text that stands here several times is several places.
+        // Each occurrence of a text is a place of its own.
         let whole =
             group.iter().filter(|stretch| stretch.length == passage_bytes).cloned().map(|stretch| vec![stretch]);
         let mut of_group: Vec<Vec<Stretch>> = whole.collect();

@@ -39,7 +39,9 @@ const MARKS: &[&str] = &[
     "expectedOutput",
 ];
 /// Beginnings of the names of columns that are fields of one object.
-const GROUPS: &[&str] = &["inputs", "outputs", "reference_outputs", "reference", "input", "output"];
+const GROUPS: &[&str] = &["inputs", "outputs", "reference_outputs", REFERENCE, "input", "output"];
+/// Other files may have columns such as `reference.page`, so this group alone does not mark an exported row.
+const REFERENCE: &str = "reference";
 
 const QUESTION_FIELDS: &[&str] = &["question", "user_input", "query", "input", "prompt", "text", "content"];
 const ANSWER_FIELDS: &[&str] =
@@ -61,24 +63,29 @@ const SOURCE_FIELDS: &[&str] = &["document", "source", "file_path", "file_name",
 
 /// The rows as rows of answers, if a tracing tool exported them; `None` if these are other rows.
 pub(super) fn read_traced(rows: &[NumberedRow<'_>]) -> Option<Vec<(usize, Map<String, Value>)>> {
-    let grouped: Vec<(usize, Map<String, Value>)> =
-        rows.iter().map(|&(number, fields)| (number, group_columns(fields))).collect();
-    let is_traced = |fields: &Map<String, Value>| {
-        let has_object = |names: &[&str]| names.iter().any(|name| fields.get(*name).is_some_and(is_object));
-        MARKS.iter().any(|mark| fields.contains_key(*mark)) || has_object(INPUTS) || has_object(OUTPUTS)
-    };
-    if !grouped.iter().any(|(_, fields)| is_traced(fields)) {
+    if !rows.iter().any(|(_, fields)| is_traced(fields)) {
         return None;
     }
+    let grouped = rows.iter().map(|&(number, fields)| (number, group_columns(fields))).collect();
     Some(join_spans(grouped).into_iter().map(|(number, fields)| (number, of_answer(fields))).collect())
+}
+
+fn is_traced(fields: &Map<String, Value>) -> bool {
+    let has_object = |names: &[&str]| names.iter().any(|name| fields.get(*name).is_some_and(is_object));
+    let has_group = || fields.keys().any(|name| group_of(name, fields).is_some_and(|(group, _)| group != REFERENCE));
+    MARKS.iter().any(|mark| fields.contains_key(*mark)) || has_group() || has_object(INPUTS) || has_object(OUTPUTS)
+}
+
+/// The object of which a column is a field, and the name of the field; none if the column stands for itself.
+fn group_of<'a>(column: &'a str, fields: &Map<String, Value>) -> Option<(&'a str, &'a str)> {
+    column.split_once('.').filter(|(group, _)| GROUPS.contains(group) && !fields.contains_key(*group))
 }
 
 /// The fields with columns such as `inputs.question` as fields of one object.
 fn group_columns(fields: &Map<String, Value>) -> Map<String, Value> {
     let mut grouped = Map::new();
     for (name, value) in fields {
-        let group = name.split_once('.').filter(|(group, _)| GROUPS.contains(group) && !fields.contains_key(*group));
-        let Some((group, field)) = group else {
+        let Some((group, field)) = group_of(name, fields) else {
             grouped.insert(name.clone(), value.clone());
             continue;
         };

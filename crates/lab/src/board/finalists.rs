@@ -40,7 +40,7 @@ impl Board {
         for (trial, space) in spaces {
             let _ = write!(text, "\n[[space]]  # {trial}\n");
             for (axis, value) in &space {
-                let _ = writeln!(text, "{} = {}", axis.name(), inline(value));
+                let _ = writeln!(text, "{} = {}", axis.name(), inline_toml(value));
             }
         }
         Ok(text)
@@ -72,12 +72,13 @@ impl Board {
 pub type FinalistSpace<'a> = (&'a str, Vec<(Axis, Value)>);
 
 /// A value as TOML in one line. Settings that are not given are left out, since TOML has no null.
-fn inline(value: &Value) -> String {
+pub fn inline_toml(value: &Value) -> String {
     match value {
-        Value::Array(items) => format!("[{}]", items.iter().map(inline).collect::<Vec<_>>().join(", ")),
+        Value::Array(items) => format!("[{}]", items.iter().map(inline_toml).collect::<Vec<_>>().join(", ")),
         Value::Object(fields) => {
             let given = fields.iter().filter(|(_, value)| !value.is_null());
-            let fields: Vec<String> = given.map(|(name, value)| format!("{} = {}", key(name), inline(value))).collect();
+            let fields: Vec<String> =
+                given.map(|(name, value)| format!("{} = {}", key(name), inline_toml(value))).collect();
             if fields.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", fields.join(", ")) }
         }
         // An escape of JSON is one of TOML too, and TOML escapes one letter more.
@@ -87,7 +88,7 @@ fn inline(value: &Value) -> String {
 
 fn key(name: &str) -> String {
     let bare = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
-    if !name.is_empty() && name.chars().all(bare) { name.to_owned() } else { inline(&Value::from(name)) }
+    if !name.is_empty() && name.chars().all(bare) { name.to_owned() } else { inline_toml(&Value::from(name)) }
 }
 
 #[cfg(test)]
@@ -114,12 +115,12 @@ mod tests {
             json!({ "a key with spaces": 1, "": 2, "quoted\"key": 3, "ключ": 4, "a.b": 5, "\u{7f}": 7, "bare_key-1": 6 }),
         ];
         for value in table {
-            let text = format!("value = {}\n", inline(&value));
+            let text = format!("value = {}\n", inline_toml(&value));
             let read: toml::Table = toml::from_str(&text).unwrap_or_else(|error| panic!("{text:?}: {error}"));
             assert_eq!(serde_json::to_value(&read["value"]).unwrap(), value, "{text}");
             assert_eq!(text.lines().count(), 1);
         }
-        assert_eq!(inline(&json!({ "a": null, "b": { "c": null } })), "{ b = {} }", "TOML has no null");
+        assert_eq!(inline_toml(&json!({ "a": null, "b": { "c": null } })), "{ b = {} }", "TOML has no null");
     }
 
     #[test]

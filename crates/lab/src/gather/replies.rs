@@ -12,7 +12,7 @@ use crate::{
     task::usage_of,
 };
 use models::{Ledger, ModelUsage, Usage, ledger};
-use rag::{PassagesWithRemarks, system::SystemPrice};
+use rag::PassagesWithRemarks;
 use std::collections::{BTreeMap, HashMap};
 
 /// The name by which [`TrialUsage::unknown`] knows the calls of systems.
@@ -118,8 +118,8 @@ impl TrialReplies<'_> {
     /// Dollars of all replies, if each states its cost or has a price.
     fn cost_usd(&self) -> Option<f64> {
         let cost = |(row, usage): (&ReplyRow, &Usage)| {
-            let tokens = row.states_tokens.then_some(usage);
-            row.cost_usd.or_else(|| self.spec.price.and_then(|price| cost_at(price, tokens)))
+            let tokens = row.states_tokens.then_some(*usage);
+            row.cost_usd.or_else(|| self.spec.price?.cost_usd(tokens))
         };
         let costs: Vec<f64> = self.replied().map(cost).collect::<Option<_>>()?;
         (!costs.is_empty()).then(|| costs.iter().sum())
@@ -128,16 +128,6 @@ impl TrialReplies<'_> {
     fn replied(&self) -> impl Iterator<Item = (&ReplyRow, &Usage)> {
         self.rows.iter().filter_map(|row| Some((row, &row.answer.answer.as_ref().ok()?.usage)))
     }
-}
-
-/// What a reply costs at a price; none if the price is for tokens and the reply does not state them.
-fn cost_at(price: SystemPrice, tokens: Option<&Usage>) -> Option<f64> {
-    let of_tokens = |price: Option<f64>, count: fn(&Usage) -> u64| match price {
-        Some(price) => Some(price * count(tokens?) as f64 / 1e6),
-        None => Some(0.0),
-    };
-    let read = of_tokens(price.input, |tokens| tokens.prompt_tokens)?;
-    Some(price.call.unwrap_or_default() + read + of_tokens(price.output, |tokens| tokens.completion_tokens)?)
 }
 
 /// The same usage, of which the calls with this id cost so much.

@@ -164,7 +164,7 @@ pub(crate) use crate::spec::NONE;
 
 /// Whether this is the [`identity_name`] of a system, and not the name of a model.
 pub(crate) fn is_system(name: &str) -> bool {
-    name.starts_with("systems.")
+    name.starts_with(SYSTEMS)
 }
 
 /// Why a trial that is another system cannot be run.
@@ -174,12 +174,15 @@ pub(crate) fn not_run(trial: &str, system: &str) -> Error {
     ))
 }
 
+/// The beginning of the name of a system's identity.
+const SYSTEMS: &str = "systems.";
+
 /// The label that names the system of a trial.
 pub(crate) const SYSTEM: &str = "system";
 
 /// The name under which a run keeps the identity of a system, beside those of models.
 pub(crate) fn identity_name(system: &str) -> String {
-    format!("systems.{system}")
+    format!("{SYSTEMS}{system}")
 }
 
 /// The names of the labels of trials: the axes in their order, then the system and its parameters.

@@ -19,8 +19,8 @@ use rag::{
 use std::collections::{BTreeMap, HashMap, HashSet};
 use store::KeyBuilder;
 
-/// The identity of each system that is asked, by the name of its identity. A version that has to be asked for is asked
-/// for now; a system that cannot be asked is a mistake.
+/// The identity of each system that is asked, by the name of its identity. If the settings name an address for the
+/// version, this asks there. A system whose version cannot be asked for is a mistake.
 pub(super) async fn identities(session: &Session, mistakes: &mut Vec<String>) -> BTreeMap<String, Identity> {
     let mut identities = BTreeMap::new();
     for (name, spec) in &session.experiment.systems {

@@ -5,7 +5,6 @@ use crate::{
     Error, PreparedRun, Session, error_chain,
     plan::{Task, work::Work},
 };
-use rag::system::SystemQuestion;
 use std::collections::BTreeSet;
 
 /// Asks the first question of each system that has no replies yet.
@@ -33,17 +32,8 @@ pub(super) async fn check(session: &Session, prepared: &PreparedRun) -> Result<(
 async fn mistake(prepared: &PreparedRun, task: &Task) -> Result<Option<String>, Error> {
     let Work::Ask(work) = &task.work else { return Ok(None) };
     let Some(question) = work.questions.first().map(|&i| &prepared.questions[i]) else { return Ok(None) };
-    let handle = prepared.run_context.systems().get(&work.system, &work.version)?;
-    let asked = SystemQuestion {
-        id: &question.id,
-        text: &question.question,
-        history: &question.turns,
-        seed: handle.seed,
-        parameters: &work.parameters,
-    };
-    let reply = handle.service.ask(&handle.system.request(&asked)).await;
-    let read = reply.and_then(|reply| handle.system.read(&asked, &reply));
-    match read {
+    let system = prepared.run_context.systems().get(&work.system, &work.version)?;
+    match system.ask(question, &work.parameters, 0).await {
         Ok(_) => Ok(None),
         Err(error) if error.ends_work() => Err(error.into()),
         // The run itself tells what a budget leaves out.

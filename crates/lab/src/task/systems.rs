@@ -1,11 +1,14 @@
 //! The handles of an experiment's systems.
 
+use super::handles::CallTurn;
 use crate::{
     Error,
     spec::{Experiment, SystemSpec, SystemVersion},
 };
+use eval::Question;
 use models::{Client, ServiceHandle, provider::ModelContext};
-use rag::system::{System, SystemContext};
+use rag::system::{System, SystemContext, SystemQuestion, SystemReply};
+use serde_json::Value;
 use std::{
     collections::{BTreeMap, HashMap},
     path::{Path, PathBuf},
@@ -25,11 +28,40 @@ pub(crate) struct SystemHandles {
 #[derive(Clone)]
 pub(crate) struct SystemHandle {
     /// Calls it, behind the journal, the limits and the budget.
-    pub(crate) service: ServiceHandle,
+    service: ServiceHandle,
     /// Writes its requests, and reads its replies.
-    pub(crate) system: Arc<dyn System>,
+    system: Arc<dyn System>,
     /// Its seed.
-    pub(crate) seed: u64,
+    seed: u64,
+}
+
+impl SystemHandle {
+    /// This handle, with calls in this turn.
+    pub(crate) fn in_turn(self, turn: CallTurn) -> Self {
+        Self { service: self.service.with_group(turn.group).with_priority(turn.priority), ..self }
+    }
+
+    /// Asks a question with these values of the parameters. Returns the reply, and the seconds that it took. Each repeat
+    /// has a reply and a seed of its own; 0 is the ordinary call.
+    ///
+    /// # Errors
+    /// Why there is no reply, after retries, or what the reply lacks.
+    pub(crate) async fn ask(
+        &self,
+        question: &Question,
+        parameters: &BTreeMap<String, Value>,
+        repeat: u32,
+    ) -> Result<(SystemReply, f64), models::Error> {
+        let asked = SystemQuestion {
+            id: &question.id,
+            text: &question.question,
+            history: &question.turns,
+            seed: self.seed + u64::from(repeat),
+            parameters,
+        };
+        let reply = self.service.clone().with_repeat(repeat).ask(&self.system.request(&asked)).await?;
+        Ok((self.system.read(&asked, &reply)?, reply.seconds))
+    }
 }
 
 impl SystemHandles {

@@ -47,6 +47,37 @@ pub(super) struct Caller {
     pub(super) repeat: u32,
 }
 
+/// The settings of calls, for a handle with a [`Caller`].
+macro_rules! call_settings {
+    ($Handle:ident) => {
+        impl $Handle {
+            /// This handle, with calls of a group: at the limit of what is called, groups take turns, however many calls
+            /// each of them has.
+            #[must_use]
+            pub fn with_group(mut self, group: u64) -> Self {
+                self.caller.client = self.caller.client.with_group(group);
+                self
+            }
+
+            /// This handle, with calls that precede calls of a lower priority.
+            #[must_use]
+            pub fn with_priority(mut self, priority: i32) -> Self {
+                self.caller.client = self.caller.client.with_priority(priority);
+                self
+            }
+
+            /// This handle, with calls that are made anew even if equal calls were answered: each repeat has its own
+            /// answer, which is kept like any other. Use it to measure how much answers vary. 0 is the ordinary call.
+            #[must_use]
+            pub fn with_repeat(mut self, repeat: u32) -> Self {
+                self.caller.repeat = repeat;
+                self
+            }
+        }
+    };
+}
+pub(super) use call_settings;
+
 impl Caller {
     /// Whether calls cost money. The journal keeps all answers of chat models; of
     /// embedders and rerankers only remote ones, because the outputs of in-process

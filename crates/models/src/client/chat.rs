@@ -3,7 +3,7 @@
 use super::{
     Exchange,
     answer_stream::{AnswerStream, DraftView},
-    caller::Caller,
+    caller::{Caller, call_settings},
     estimate,
     reply::{CallAnswer, from_text, to_text},
     structured::{self, ReplyError},
@@ -18,6 +18,8 @@ pub struct Chat {
     pub(super) caller: Caller,
     pub(super) model: Arc<dyn ChatModel>,
 }
+
+call_settings!(Chat);
 
 impl Chat {
     /// The identity of the model, which decides its answers.
@@ -43,31 +45,6 @@ impl Chat {
     /// Price per million tokens, in dollars: (input, output).
     pub fn price(&self) -> (f64, f64) {
         self.model.price()
-    }
-
-    /// This handle, with calls of a group: at the model's limit, groups take
-    /// turns, however many calls each of them has.
-    #[must_use]
-    pub fn with_group(mut self, group: u64) -> Self {
-        self.caller.client = self.caller.client.with_group(group);
-        self
-    }
-
-    /// This handle, with calls that precede calls of a lower priority.
-    #[must_use]
-    pub fn with_priority(mut self, priority: i32) -> Self {
-        self.caller.client = self.caller.client.with_priority(priority);
-        self
-    }
-
-    /// This handle, with calls that are made anew even if equal calls were
-    /// answered: each repeat has its own answer, which is kept like any other.
-    /// Use it to measure how much a model's answers vary. 0 is the ordinary
-    /// call.
-    #[must_use]
-    pub fn with_repeat(mut self, repeat: u32) -> Self {
-        self.caller.repeat = repeat;
-        self
     }
 
     /// Waits for a turn to make calls whose prompts share a long beginning. A

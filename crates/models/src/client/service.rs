@@ -2,7 +2,7 @@
 
 use super::{
     amount::BudgetAmount,
-    caller::Caller,
+    caller::{Caller, call_settings},
     reply::{CallAnswer, from_text, to_text},
 };
 use crate::{Error, Identity, JsonService, ServiceReply, StatedUsage};
@@ -15,6 +15,8 @@ pub struct ServiceHandle {
     pub(super) caller: Caller,
     pub(super) service: Arc<dyn JsonService>,
 }
+
+call_settings!(ServiceHandle);
 
 impl ServiceHandle {
     /// The identity of the service, which decides its replies.
@@ -30,31 +32,6 @@ impl ServiceHandle {
     /// What a call cost, as far as its reply or the settings say; the same that the budget was charged with.
     pub fn stated_usage(&self, reply: &ServiceReply) -> StatedUsage {
         stated(self.service.as_ref(), reply)
-    }
-
-    /// This handle, with calls of a group: at the service's limit, groups take
-    /// turns, however many calls each of them has.
-    #[must_use]
-    pub fn with_group(mut self, group: u64) -> Self {
-        self.caller.client = self.caller.client.with_group(group);
-        self
-    }
-
-    /// This handle, with calls that precede calls of a lower priority.
-    #[must_use]
-    pub fn with_priority(mut self, priority: i32) -> Self {
-        self.caller.client = self.caller.client.with_priority(priority);
-        self
-    }
-
-    /// This handle, with calls that are made anew even if equal calls were
-    /// answered: each repeat has its own reply, which is kept like any other.
-    /// Use it to measure how much a service's replies vary. 0 is the ordinary
-    /// call.
-    #[must_use]
-    pub fn with_repeat(mut self, repeat: u32) -> Self {
-        self.caller.repeat = repeat;
-        self
     }
 
     /// Answers one request, unless an equal one was answered before.

@@ -1,7 +1,10 @@
 //! Services that are simulated: how often they are called, what is kept, and what a budget is charged with.
 
-use super::*;
-use crate::{Budget, Cap, Caps, Client, Model, RetryPolicy, Usage};
+use super::{
+    super::tests::{client, journal},
+    *,
+};
+use crate::{Budget, Cap, Caps, Model, Usage};
 use async_trait::async_trait;
 use serde_json::json;
 use std::{
@@ -83,17 +86,6 @@ impl JsonService for Counter {
     fn price_of_call(&self) -> Option<f64> {
         self.price
     }
-}
-
-fn client(journal: Option<Arc<Journal>>) -> Client {
-    let quick = RetryPolicy { base_delay: Duration::from_millis(1), ..RetryPolicy::default() };
-    Client::new(journal).with_retry(quick)
-}
-
-fn journal() -> (tempfile::TempDir, Arc<Journal>) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let journal = Journal::open(folder.path().join("journal.sqlite")).expect("a journal");
-    (folder, Arc::new(journal))
 }
 
 #[tokio::test]

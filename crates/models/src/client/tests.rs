@@ -131,12 +131,12 @@ impl RerankModel for Toy {
     }
 }
 
-fn client(journal: Option<Arc<Journal>>) -> Client {
+pub(super) fn client(journal: Option<Arc<Journal>>) -> Client {
     let quick = RetryPolicy { base_delay: Duration::from_millis(1), ..RetryPolicy::default() };
     Client::new(journal).with_retry(quick)
 }
 
-fn journal() -> (tempfile::TempDir, Arc<Journal>) {
+pub(super) fn journal() -> (tempfile::TempDir, Arc<Journal>) {
     let folder = tempfile::tempdir().expect("a folder");
     let journal = Journal::open(folder.path().join("journal.sqlite")).expect("a journal");
     (folder, Arc::new(journal))

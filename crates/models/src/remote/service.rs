@@ -33,8 +33,8 @@ pub struct JsonEndpointSettings {
     pub method: String,
     /// Headers of every call. A value `env:NAME` is read from that variable.
     pub headers: BTreeMap<String, String>,
-    /// Parameters of the address as the settings write them. Calls bring their own; these are checked, because a
-    /// secret may not stand there.
+    /// Parameters of the address as the settings write them. They are only checked for secrets, which are not allowed
+    /// there; each call brings its own.
     pub query: BTreeMap<String, String>,
     /// The environment variable that holds the key, which is sent as a bearer token; none if it wants no key.
     pub api_key_env: Option<String>,
@@ -198,7 +198,7 @@ impl JsonEndpoint {
         Ok(endpoint.without_secrets(answer.body))
     }
 
-    /// The error with what is known here of its reason.
+    /// The error, with what only this endpoint knows: whether to try again, and the whole address.
     fn explained(&self, error: Error) -> Error {
         match error {
             Error::Timeout { model, after } if !self.settings.retry_timeouts => Error::FinalTimeout { model, after },

@@ -280,8 +280,8 @@ pub async fn find(
     Ok(joined.collect())
 }
 
-/// The passages of questions whose retriever finds passages of its own: those of several queries are joined, and those
-/// that touch no chunk that passes the filter are left out. A remark counts the passages that stand in no document.
+/// Joins the passages of each question's queries, for a retriever that finds passages of its own. With a filter, only
+/// passages that overlap a chunk which passes it are kept. A remark counts the passages that are in no document.
 fn join_passages(
     corpus: &Corpus<'_>,
     questions: &[Vec<Query<'_>>],

@@ -40,7 +40,7 @@ use super::{
 };
 use crate::python::{check_concurrency, check_timeout};
 use async_trait::async_trait;
-use models::{Error, FunctionError, Identity, JsonService, Limits, Model, StatedUsage};
+use models::{Error, FunctionError, Identity, JsonService, Limits, Model, StatedUsage, system_section};
 use program::Program;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -177,7 +177,7 @@ impl Config {
 }
 
 fn refuse(system: &str, reason: &str) -> Error {
-    Error::Config(format!("[systems.{system}] command: {reason}"))
+    Error::Config(format!("{} command: {reason}", system_section(system)))
 }
 
 /// A program that is asked.
@@ -253,8 +253,8 @@ impl System for CommandSystem {
 
     async fn ask_version(&self, _source: &VersionSource) -> Result<String, Error> {
         Err(Error::Config(format!(
-            "[systems.{}] a program cannot be asked for its version: write `version = \"…\"`, and change it with the program",
-            self.name
+            "{} a program cannot be asked for its version: write `version = \"…\"`, and change it with the program",
+            system_section(&self.name)
         )))
     }
 }

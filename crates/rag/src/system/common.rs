@@ -72,22 +72,7 @@ pub fn usage_of_reply(body: &Value, price: Option<&SystemPrice>) -> StatedUsage 
         .map(|(prompt_tokens, completion_tokens)| Usage { prompt_tokens, completion_tokens, ..Usage::default() });
     let stated = usage.and_then(|usage| usage.get("cost_usd")?.as_f64());
     let stated = stated.filter(|cost| cost.is_finite() && *cost >= 0.0);
-    StatedUsage { tokens, cost_usd: stated.or_else(|| price?.of(tokens)) }
-}
-
-impl SystemPrice {
-    /// Dollars for a call that used these tokens; none if a part of the price needs tokens that are not known.
-    fn of(&self, tokens: Option<Usage>) -> Option<f64> {
-        let of_tokens = match (self.input, self.output) {
-            (None, None) => return self.call,
-            (input, output) => {
-                let tokens = tokens?;
-                let input = tokens.prompt_tokens as f64 * input.unwrap_or_default();
-                (input + tokens.completion_tokens as f64 * output.unwrap_or_default()) / 1e6
-            }
-        };
-        Some(self.call.unwrap_or_default() + of_tokens)
-    }
+    StatedUsage { tokens, cost_usd: stated.or_else(|| price?.cost_usd(tokens)) }
 }
 
 fn read_passages(passages: &Value) -> Result<Vec<ReplyPassage>, ReplyMistake> {

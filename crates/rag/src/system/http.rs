@@ -26,7 +26,7 @@ pub(super) const VERSION: u32 = 1;
 
 /// The most bytes of a header's digest that an identity holds.
 const DIGEST: usize = 16;
-/// Settings that decide neither what is sent nor how a reply is read.
+/// Settings that change neither the request nor how its reply is read.
 pub(super) const OUTSIDE_KEY: [&str; 7] = [
     "timeout_seconds",
     "connect_timeout_seconds",

@@ -18,7 +18,7 @@ pub use reply::{PassagePaths, UsagePaths};
 
 use async_trait::async_trait;
 use models::{
-    EndpointAccess, Error, Identity, JsonService, Message, ServiceReply, StatedUsage, provider::ModelContext,
+    EndpointAccess, Error, Identity, JsonService, Message, ServiceReply, StatedUsage, Usage, provider::ModelContext,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -28,37 +28,36 @@ use std::{
     sync::Arc,
 };
 
-store::registry! {
-    /// How a system is asked, and its settings.
-    #[derive(schemars::JsonSchema)]
-    pub enum SystemConfig builds Arc<dyn System>, from &SystemContext<'_>, or Error {
-        Http => http,
-        Openai => openai,
-        Python => python,
-        Command => command,
-    }
+/// The registry of systems, with the settings of each kind.
+macro_rules! systems {
+    ($( $Variant:ident => $module:ident ),+ $(,)?) => {
+        store::registry! {
+            /// How a system is asked, and its settings.
+            #[derive(schemars::JsonSchema)]
+            pub enum SystemConfig builds Arc<dyn System>, from &SystemContext<'_>, or Error {
+                $( $Variant => $module ),+
+            }
+        }
+
+        impl SystemConfig {
+            /// The settings of the kind.
+            pub fn settings(&self) -> &dyn SystemSettings {
+                match self { $( Self::$Variant(config) => config ),+ }
+            }
+
+            /// The settings of the kind, to read the files that they name into them.
+            pub fn settings_mut(&mut self) -> &mut dyn SystemSettings {
+                match self { $( Self::$Variant(config) => config ),+ }
+            }
+        }
+    };
 }
 
-impl SystemConfig {
-    /// The settings of the kind.
-    pub fn settings(&self) -> &dyn SystemSettings {
-        match self {
-            Self::Http(config) => config,
-            Self::Openai(config) => config,
-            Self::Python(config) => config,
-            Self::Command(config) => config,
-        }
-    }
-
-    /// The settings of the kind, to read the files that they name into them.
-    pub fn settings_mut(&mut self) -> &mut dyn SystemSettings {
-        match self {
-            Self::Http(config) => config,
-            Self::Openai(config) => config,
-            Self::Python(config) => config,
-            Self::Command(config) => config,
-        }
-    }
+systems! {
+    Http => http,
+    Openai => openai,
+    Python => python,
+    Command => command,
 }
 
 /// What a system is built with.
@@ -97,6 +96,17 @@ impl SystemPrice {
     /// Whether a call costs the same however many tokens it takes.
     pub fn is_of_calls_alone(&self) -> bool {
         self.input.unwrap_or_default() == 0.0 && self.output.unwrap_or_default() == 0.0
+    }
+
+    /// Dollars for a call that took these tokens; none if nothing is stated, or if a part of the price is for tokens and
+    /// these are not known.
+    pub fn cost_usd(&self, tokens: Option<Usage>) -> Option<f64> {
+        if self.input.is_none() && self.output.is_none() {
+            return self.call;
+        }
+        let Usage { prompt_tokens, completion_tokens, .. } = tokens?;
+        let of = |count: u64, price: Option<f64>| count as f64 * price.unwrap_or_default() / 1e6;
+        Some(self.call.unwrap_or_default() + of(prompt_tokens, self.input) + of(completion_tokens, self.output))
     }
 }
 

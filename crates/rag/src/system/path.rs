@@ -73,9 +73,9 @@ impl ReplyPath {
         self.steps.iter().try_fold(reply, |value, step| step.of(value))
     }
 
-    /// Why this path does not lead to a value of the `wanted` kind, such as "a text": what stands in its place and, if
-    /// one field is likely to be what is looked for, how to write `setting` under `section`. `is_wanted` tells whether
-    /// a value is of that kind.
+    /// Why this path leads to no value of the `wanted` kind, such as "a text". The text says what is there instead and,
+    /// if one field probably holds the value, how to write `setting` under `section`. `is_wanted` tells whether a value
+    /// is of that kind.
     pub(super) fn describe_mismatch(
         &self,
         reply: &Value,
@@ -208,7 +208,7 @@ pub(super) fn kind_of(value: &Value) -> &'static str {
     }
 }
 
-/// The field that is likely to hold what is wanted: the only one that can, else the one with a usual name.
+/// The field that probably holds the wanted value: the only one of its type, otherwise one with a usual name.
 fn likely(value: &Value, is_wanted: impl Fn(&Value) -> bool) -> Option<&str> {
     const USUAL: [&str; 16] = [
         "answer",

@@ -52,7 +52,7 @@ use crate::{
     },
 };
 use async_trait::async_trait;
-use models::{EndpointLimits, Error, Identity, JsonService, Limits, Model, StatedUsage};
+use models::{EndpointLimits, Error, Identity, JsonService, Limits, Model, StatedUsage, system_section};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::{
@@ -155,7 +155,7 @@ impl Config {
     }
 
     pub(super) fn build(&self, cx: &SystemContext<'_>) -> Result<Arc<dyn System>, Error> {
-        let refuse = |reason: String| Error::Config(format!("[systems.{}] python: {reason}", cx.name));
+        let refuse = |reason: String| Error::Config(format!("{} python: {reason}", system_section(cx.name)));
         self.check_settings().map_err(refuse)?;
         if self.module.is_empty() && self.source.trim().is_empty() {
             return Err(refuse(format!("the file {} is empty, or was not read", self.file)));
@@ -320,8 +320,8 @@ impl System for PythonSystem {
 
     async fn ask_version(&self, _source: &VersionSource) -> Result<String, Error> {
         Err(Error::Config(format!(
-            "[systems.{}] a function cannot be asked for its version: write `version = \"…\"`, and change it with the code",
-            self.name
+            "{} a function cannot be asked for its version: write `version = \"…\"`, and change it with the code",
+            system_section(&self.name)
         )))
     }
 }

@@ -275,7 +275,7 @@ impl UsageReader {
         let tokens = self.tokens(reply);
         let stated = self.cost_usd.as_ref().and_then(|path| path.find(reply)).and_then(number_of);
         let stated = stated.filter(|usd| (0.0..=MOST_USD).contains(usd));
-        StatedUsage { tokens, cost_usd: stated.or_else(|| self.price_of(tokens)) }
+        StatedUsage { tokens, cost_usd: stated.or_else(|| self.price.cost_usd(tokens)) }
     }
 
     /// Tokens read and written; none if a reply lacks one that the settings name.
@@ -289,17 +289,6 @@ impl UsageReader {
         }
         let (prompt_tokens, completion_tokens) = (count(&self.prompt_tokens)?, count(&self.completion_tokens)?);
         Some(Usage { prompt_tokens, completion_tokens, ..Usage::default() })
-    }
-
-    /// The cost by the experiment's prices.
-    fn price_of(&self, tokens: Option<Usage>) -> Option<f64> {
-        let SystemPrice { call, input, output } = self.price;
-        if input.is_none() && output.is_none() {
-            return call;
-        }
-        let Usage { prompt_tokens, completion_tokens, .. } = tokens?;
-        let of = |count: u64, price: Option<f64>| count as f64 * price.unwrap_or_default() / 1e6;
-        Some(call.unwrap_or_default() + of(prompt_tokens, input) + of(completion_tokens, output))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Templates of requests: JSON in which `{question}` and other placeholders stand for the values of a question.
+//! Templates of requests: JSON with placeholders such as `{question}`, which are replaced for each question.
 //!
 //! A string that is one placeholder becomes the value with its type: `"{top_k}"` becomes `5`. Inside a longer string
 //! the value is text. `{{` and `}}` are braces. A template is read once, and rendering never looks for placeholders in
@@ -197,7 +197,7 @@ pub(super) enum JsonTemplate {
     Scalar(Value),
     /// A string.
     Text(TextTemplate),
-    /// A list. The item `"{messages}"` stands for all messages, each an item of the list.
+    /// A list. All messages take the place of an item `"{messages}"`, each as an item of its own.
     List(Vec<JsonTemplate>),
     /// An object.
     Object(Vec<(String, JsonTemplate)>),

@@ -5,37 +5,20 @@ use crate::{
     Error,
     artifact::{AnswerRow, NoAnswer, ReplyRow},
     plan::work::{AskWork, TakeAnswersWork},
-    task::systems::SystemHandle,
 };
 use async_trait::async_trait;
 use eval::Question;
 use futures::future::join_all;
-use rag::{
-    Answer,
-    system::{SystemQuestion, SystemReply},
-};
+use rag::{Answer, system::SystemReply};
 
 #[async_trait]
 impl DoWork for AskWork {
     async fn run(&self, cx: &TaskContext<'_>) -> Result<TaskOutput, Error> {
         let run_context = cx.run_context;
-        let SystemHandle { service, system, seed } = run_context.systems().get(&self.system, &self.version)?;
-        let service = service.with_group(cx.turn.group).with_priority(cx.turn.priority);
+        let system = run_context.systems().get(&self.system, &self.version)?.in_turn(cx.turn);
         let one = async |i: usize| {
             let question = &run_context.questions[i];
-            let asked = SystemQuestion {
-                id: &question.id,
-                text: &question.question,
-                history: &question.turns,
-                seed,
-                parameters: &self.parameters,
-            };
-            let request = system.request(&asked);
-            let reply = async {
-                let reply = service.ask(&request).await?;
-                Ok::<_, models::Error>((system.read(&asked, &reply)?, reply.seconds))
-            };
-            let reply = cx.measure_question(&question.id, reply).await;
+            let reply = cx.measure_question(&question.id, system.ask(question, &self.parameters, 0)).await;
             cx.report_rows(1);
             (question, reply)
         };

@@ -5,6 +5,7 @@ use crate::{
     lines::{CallOutcome, LateCall, LineProcess, LineProtocol, OnPrint, ProcessEnd},
     python::{PrintedLine, sink},
 };
+use models::system_section;
 use serde_json::Map;
 use std::{
     fmt::Write as _,
@@ -224,7 +225,7 @@ impl Program {
     pub(super) fn failed(&self, message: String, is_transient: bool) -> Error {
         Error::Function(Box::new(FunctionError {
             function: self.config.program.clone(),
-            file: format!("[systems.{}]", self.system),
+            file: system_section(&self.system),
             message,
             traceback: None,
             is_transient,
@@ -233,7 +234,7 @@ impl Program {
     }
 
     fn subject(&self) -> String {
-        format!("the program `{}` of [systems.{}]", self.config.program, self.system)
+        format!("the program `{}` of {}", self.config.program, system_section(&self.system))
     }
 
     fn state(&self) -> MutexGuard<'_, ProgramState> {
