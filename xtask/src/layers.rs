@@ -4,10 +4,11 @@
 pub(crate) const DIRECTION: &[(&str, &[&str])] = &[
     ("executor", &[]),
     ("store", &[]),
+    ("databases", &["store"]),
     ("models", &["executor", "store"]),
-    ("rag", &["models", "store"]),
+    ("rag", &["databases", "models", "store"]),
     ("eval", &["models", "rag", "store"]),
-    ("lab", &["eval", "executor", "models", "rag", "store"]),
+    ("lab", &["databases", "eval", "executor", "models", "rag", "store"]),
     ("serve", &["eval", "lab", "models", "rag", "store"]),
     ("app", &["eval", "lab", "models", "rag", "serve", "store"]),
     ("fuzz", &[]),
@@ -35,13 +36,22 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
             "access event artifact journal upkeep",
         ],
     ),
+    (
+        "databases",
+        &[
+            "record_id metric error",
+            "filter record collection access retry vector_database",
+            "json_client",
+            "pgvector chroma",
+        ],
+    ),
     ("models", &["tokens model cpu ledger trace", "fetch", "provider", "client local remote", "registry"]),
     (
         "rag",
         &[
             "types analysis fence index load trace",
-            "component filter lines python table corpus",
-            "stage chunk embed prompt query rerank enrich generate retrieve *",
+            "database component filter lines python table corpus",
+            "stage chunk embed prompt query vector_index rerank enrich generate retrieve *",
             "axes pipeline searcher refine system",
         ],
     ),
@@ -50,7 +60,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
         "lab",
         &[
             // Words, files and tables.
-            "action error clock number blocking files answers_file artifact layout pdf_library cluster search operator warning",
+            "action error clock number blocking files answers_file artifact layout collections pdf_library cluster search operator warning",
             // Describe: what an experiment is, and what must be done for it. Pure.
             "spec plan",
             // What a run finds, and what its leaderboard says. Pure.

@@ -35,6 +35,7 @@ const LAYOUT: &str = "crates/lab/src/layout.rs";
 const WITHOUT_COMMANDS: &[&str] = &[
     "crates/executor/",
     "crates/store/",
+    "crates/databases/",
     "crates/models/",
     "crates/rag/",
     "crates/eval/",
