@@ -42,7 +42,7 @@ mod _core {
         judging::{explain, qualify},
         limits::PyLimits,
         part_transport::PyReplySink,
-        process::{PyServedFunction, register_function_place},
+        process::{PyServedFunction, register_function_place, system_code},
         remote::{PyDone, RayWorker, home, main},
         results::{PyResults, runs},
         run::{PyAttempt, PyScheduler},

@@ -46,6 +46,10 @@ use system::SystemSetup;
 /// something else. The first call includes what the function loads.
 pub const TIMEOUT_SECONDS: f64 = 300.0;
 
+/// The Python code that asks a whole system and brings what it returns into one form. Besides the processes of
+/// systems, a Python program runs it that asks an object of its own.
+pub const SYSTEM_CODE: &str = include_str!("python/system.py");
+
 /// How many calls of an `async def` run at once unless the settings say
 /// something else.
 pub const CONCURRENCY: usize = 16;

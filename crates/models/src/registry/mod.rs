@@ -180,7 +180,12 @@ impl ModelConfig {
 
     /// Whether it is a function of a program, which only that program can ask.
     pub fn is_function(&self) -> bool {
-        matches!(self, Self::Chat(ChatConfig::Openai(config)) if remote::is_function(&config.base_url))
+        let base_url = match self {
+            Self::Chat(ChatConfig::Openai(config)) => &config.base_url,
+            Self::Embedding(EmbeddingConfig::Openai(config)) => &config.base_url,
+            _ => return false,
+        };
+        remote::is_function(base_url)
     }
 
     /// Where and how a price is written in an experiment file: a table under

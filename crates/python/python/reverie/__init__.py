@@ -12,6 +12,9 @@
   classes, for annotations.
 - `@reverie.metric`, `@reverie.chunker`, `@reverie.retriever`, `@reverie.reranker`, `@reverie.generator`: a Python
   function as a metric or a stage; `@reverie.model`: one as a chat model.
+- `reverie.system`: a function, a query engine of LlamaIndex or a runnable of LangChain as a system of an experiment.
+- `reverie.langchain`, `reverie.llama_index`, `reverie.ragas`: pipelines, indexes, embedding models and questions as
+  objects of these packages, and theirs as ours.
 - `reverie.parse`, `reverie.chunk`, `reverie.embed`, `reverie.index`: stages by themselves.
 - `reverie.Parser`, `reverie.Chunker`, `reverie.Embedding`: the same on Arrow batches, for Ray Data and the like.
 - `reverie.Service`: a bundle behind HTTP, as an ASGI application; `reverie.ray.serve` runs it on Ray Serve.
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from reverie.scores import Scores, aevaluate, compare, evaluate, stopped_scores
     from reverie.serving import Service
     from reverie.stages import Chunks, Documents, Index, chunk, embed, index, parse
+    from reverie.systems import System, system
     from reverie.tables import Table
 
 __version__ = "0.1.0"
@@ -70,6 +74,7 @@ _HOME = {
     "Results": "results",
     "Scores": "scores",
     "Service": "serving",
+    "System": "systems",
     "Table": "tables",
     "Trial": "results",
     "aevaluate": "scores",
@@ -92,9 +97,12 @@ _HOME = {
     "reranker": "functions",
     "retriever": "functions",
     "stopped_scores": "scores",
+    "system": "systems",
 }
 
 _MODULES = ("exceptions", "executors", "golden", *_kinds.MODULES)
+# Modules that need another package, with its extra. They are not in `__all__`: `import *` would need all of them.
+_NEIGHBOURS = {"langchain": "langchain", "llama_index": "llama-index", "ragas": "ragas"}
 
 __all__ = [
     "Answer",
@@ -121,6 +129,7 @@ __all__ = [
     "Results",
     "Scores",
     "Service",
+    "System",
     "Table",
     "Trial",
     "aevaluate",
@@ -146,6 +155,7 @@ __all__ = [
     "reranker",
     "retriever",
     "stopped_scores",
+    "system",
 ]
 __all__ += _kinds.__all__
 
@@ -154,12 +164,18 @@ if not TYPE_CHECKING:
     # A type checker that sees `__getattr__` accepts every name.
     def __getattr__(name: str) -> Any:
         home = _HOME.get(name) or _kinds.HOMES.get(name)
-        if home is None and name not in _MODULES:
+        if home is None and name not in _MODULES and name not in _NEIGHBOURS:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module
 
         if home is None:
-            return import_module(f"{__name__}.{name}")
+            try:
+                return import_module(f"{__name__}.{name}")
+            except ModuleNotFoundError as error:
+                if name in _NEIGHBOURS and not (error.name or "").startswith(f"{__name__}."):
+                    needed = f"`reverie.{name}` needs another package: pip install 'reverie[{_NEIGHBOURS[name]}]'"
+                    raise ModuleNotFoundError(needed, name=error.name) from error
+                raise
         value = getattr(import_module(f"{__name__}.{home}"), name)
         globals()[name] = value
         return value

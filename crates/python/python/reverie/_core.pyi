@@ -25,8 +25,8 @@ __all__ = [
     "Part",
     "Pipeline",
     "Questions",
-    "ReplySink",
     "Reply",
+    "ReplySink",
     "Results",
     "Scheduler",
     "ServedFunction",
@@ -49,6 +49,7 @@ __all__ = [
     "score",
     "settings",
     "store_variable_prefixes",
+    "system_code",
 ]
 
 _Connect = Callable[[str, list[str]], Any]
@@ -211,8 +212,15 @@ class Pipeline:
     def time_ms(self) -> int: ...
     @property
     def changed_since(self) -> list[str]: ...
+    @property
+    def has_generator(self) -> bool:
+        """Whether it writes answers, besides finding passages."""
     def query(self, question: str) -> str:
         """The answer with its passages, as JSON."""
+    def retrieve(self, question: str, at_most: int) -> str:
+        """Passages without an answer, as JSON."""
+    def aretrieve(self, question: str, at_most: int, done: Callable[[str | None, BaseException | None], Any]) -> None:
+        """The same without waiting: `done(passages, error)` is called from another thread."""
     def stream(self, question: str) -> Events:
         """What happens while a question is answered. The work begins now."""
     def aquery(self, question: str, done: Callable[[str | None, BaseException | None], Any]) -> None:
@@ -487,6 +495,8 @@ class Embedding:
     @property
     def identity(self) -> str:
         """What decides the vectors, as JSON."""
+    def vectors(self, texts: Sequence[str], are_questions: bool) -> list[list[float]]:
+        """The vectors of texts, as questions or as documents."""
     def embed(self, batch: _Given) -> pyarrow.RecordBatch:
         """The batch with a column `vector` (a fixed-size list of float32), null where a chunk is not searched."""
 
@@ -582,13 +592,16 @@ def experiment_names() -> list[list[str]]:
 
 @final
 class ServedFunction:
-    """A function that is served as a chat model, until this object is gone."""
+    """A function that is served as a model, or an object as a system, until this object is gone."""
 
     def __new__(cls, digest: str, model: str, address: str, file: str) -> ServedFunction: ...
     def withdraw(self) -> None:
         """No model is built for this address from now on."""
     def is_in_use(self) -> bool:
         """Whether a model, of this run or of another one, may still send calls to its address."""
+
+def system_code() -> str:
+    """The Python code that asks a whole system and reads what it returns."""
 
 def register_function_place(source: str, file: str, shift: int) -> None:
     """Registers the file that a source is from, and how many lines precede it."""

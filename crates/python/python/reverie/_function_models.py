@@ -29,6 +29,7 @@ from types import CodeType, FunctionType
 from typing import Any, Union
 
 from reverie import _core
+from reverie._function_embedders import FunctionEmbedder, to_embedder
 from reverie.exceptions import is_permanent, is_rate_limit, retry_after, status_of
 
 # A model is the name of one, or a function from messages to a text or to what the schema asks for.
@@ -127,12 +128,16 @@ def is_model(value: Any) -> bool:
 
 def split_functions(models: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Callable[..., Any]]]:
     """The models that are not functions, and those that are, by name."""
+    # Embedding models of LlamaIndex can be called too, for another purpose.
+    models = {name: to_embedder(value) for name, value in models.items()}
     functions = {name: value for name, value in models.items() if is_model(value)}
     return {name: value for name, value in models.items() if name not in functions}, functions
 
 
 def settings(name: str, function: Callable[..., Any]) -> dict[str, Any]:
     """The model that an experiment has for a function: the same in every process."""
+    if isinstance(function, FunctionEmbedder):
+        return function.settings(name)
     # The digest, so that the model is the same in every process; calls go to the address of the `_Server` that has it.
     endpoint: dict[str, Any] = {"model": name, "base_url": digest(function), "api_key_env": "", "omit": _OMIT}
     concurrency = function.concurrency if isinstance(function, FunctionModel) else None
@@ -173,6 +178,8 @@ def digest(function: Callable[..., Any]) -> str:
     """What identifies a function, as an address: `function:` and the digest of its source, of the constants and functions
     of the program's own that it uses, and of its version."""
     version = None
+    if isinstance(function, FunctionEmbedder):
+        return function.digest()
     if isinstance(function, FunctionModel):
         version = function.version
         function = function.function
@@ -303,6 +310,23 @@ class _Server:
             while not self._ended.is_set() or any(function.is_in_use() for function in self._served):
                 self._server.handle_request()
 
+    def embed(self, request: dict[str, Any]) -> tuple[int, dict[str, Any], float | None]:
+        """Calls an embedding model. Returns the same as `answer`."""
+        name = request.get("model", "")
+        function = self.functions[name]
+        try:
+            vectors = self.context.copy().run(function, request["input"])
+        except Exception as error:
+            return self._failure(name, error)
+        rows = [{"object": "embedding", "index": i, "embedding": vector} for i, vector in enumerate(vectors)]
+        return 200, {"object": "list", "data": rows, "model": name}, None
+
+    def _failure(self, name: str, error: Exception) -> tuple[int, dict[str, Any], float | None]:
+        function, status = self.functions[name], _status(error)
+        # `passes`: another attempt may help.
+        failed = {**_failure_row(function, error), "function": name, "file": _file(function), "passes": status >= 500}
+        return status, _refusal(failed), retry_after(error)
+
     def answer(self, request: dict[str, Any]) -> tuple[int, dict[str, Any], float | None]:
         """Calls a function. Returns the status, the body, and how long to wait before another call."""
         name = request.get("model", "")
@@ -313,10 +337,7 @@ class _Server:
             if isinstance(said, (dict, list)):
                 said = json.dumps(said, ensure_ascii=False)
         except Exception as error:
-            status = _status(error)
-            # `passes`: another attempt may help.
-            failed = {**_failure_row(function, error), "function": name, "file": _file(function), "passes": status >= 500}
-            return status, _refusal(failed), retry_after(error)
+            return self._failure(name, error)
         if not isinstance(said, str):
             failed = {"message": f"it returned {_describe(said)}: {_WANTED}", "function": name, "file": _file(function)}
             return 400, _refusal(failed), None
@@ -347,7 +368,8 @@ def _unwrap(function: Callable[..., Any]) -> Any:
         function = function.func
     function = inspect.unwrap(function.function if isinstance(function, FunctionModel) else function)
     own = not inspect.isroutine(function) and not inspect.isclass(function)
-    return type(function).__call__ if own else function
+    # Query engines and other systems may have no `__call__`.
+    return getattr(type(function), "__call__", None) if own else function
 
 
 def _file(function: Callable[..., Any]) -> str:
@@ -356,10 +378,13 @@ def _file(function: Callable[..., Any]) -> str:
     return code.co_filename if code is not None else ""
 
 
-def _failure_row(function: Callable[..., Any], error: BaseException) -> dict[str, str]:
-    """What was raised, with the last line of the function's own file, and the traceback from the function on."""
+def _failure_row(
+    function: Callable[..., Any], error: BaseException, callers: tuple[str, ...] = (__file__,)
+) -> dict[str, str]:
+    """What was raised, with the last line of the function's own file, and the traceback from the function on, without
+    the files `callers` that called it."""
     own, trace = _file(function), error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+    while trace is not None and trace.tb_frame.f_code.co_filename in callers:
         trace = trace.tb_next
     lines = [frame.lineno for frame in traceback.extract_tb(trace) if frame.filename == own]
     message = f"{type(error).__name__}: {error}".rstrip(": ")
@@ -398,8 +423,8 @@ class _Loopback(ThreadingHTTPServer):
     # Calls in flight are as many as the limiter allows.
     request_queue_size = 256
 
-    def __init__(self, models: _Server) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(self, models: Any, handler: type[_Handler] | None = None) -> None:
+        super().__init__(("127.0.0.1", 0), handler or _Handler)
         self.models = models
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -416,10 +441,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        if self.path != f"{self.server.models.path}/chat/completions":
+        models = self.server.models
+        calls = {f"{models.path}/chat/completions": models.answer, f"{models.path}/embeddings": models.embed}
+        if self.path not in calls:
             self._reply(404, {"error": {"message": "there is nothing at this address"}}, None)
             return
-        self._reply(*self.server.models.answer(json.loads(body)))
+        self._reply(*calls[self.path](json.loads(body)))
 
     def _reply(self, status: int, value: dict[str, Any], wait: float | None) -> None:
         body = json.dumps(value).encode()

@@ -93,6 +93,30 @@ class Pipeline:
         answered = await _await_core(lambda done: self._core.aquery(question, done))
         return Answer(answered or "")
 
+    @property
+    def has_generator(self) -> bool:
+        """Whether it writes answers, besides finding passages."""
+        return self._core.has_generator
+
+    def retrieve(self, question: str, *, top_k: int = 100) -> list[Passage]:
+        """Finds passages for a question, best first, without an answer: no generator is asked.
+
+        Args:
+            question: What is asked.
+            top_k: The most passages. Default: as many as the trial finds, up to 100.
+
+        Raises:
+            ValueError: If `top_k` is below 1.
+            RuntimeError: If a model fails; `reverie.exceptions.FunctionError` if a function of your own does.
+        """
+        return _to_passages(self._core.retrieve(question, _check_top_k(top_k)))
+
+    async def aretrieve(self, question: str, *, top_k: int = 100) -> list[Passage]:
+        """The same as `retrieve` without blocking the event loop; many may be under way at once."""
+        at_most = _check_top_k(top_k)
+        found = await _await_core(lambda done: self._core.aretrieve(question, at_most, done))
+        return _to_passages(found or "[]")
+
     def stream(self, question: str) -> Generator[Event, None, None]:
         """Answers a question, and yields events on the way.
 
@@ -222,6 +246,16 @@ def _to_event(row: dict[str, Any]) -> Event:
     if kind == "answer":
         return Event("answer", answer=Answer(row["answered"]))
     return Event(kind, row.get("text", ""), tuple(map(_to_passage, row.get("passages", ()))))
+
+
+def _check_top_k(top_k: int) -> int:
+    if top_k < 1:
+        raise ValueError(f"top_k: the most passages, at least 1, not {top_k!r}")
+    return top_k
+
+
+def _to_passages(found: str) -> list[Passage]:
+    return [_to_passage(row) for row in json.loads(found)]
 
 
 def _to_passage(row: dict[str, Any]) -> Passage:

@@ -27,6 +27,7 @@ from reverie import _core
 from reverie._background import asynchronous, carry_out
 from reverie._function_models import Model, serve_functions
 from reverie._live import make_draft_watcher
+from reverie._ragas_rows import plain
 from reverie._outcome import FINISH_STACKLEVEL, check_on_error, report_failures, run_watched
 from reverie.exceptions import FunctionError, GenerationError
 from reverie.stages import to_core_documents
@@ -230,7 +231,8 @@ def read(questions: Any) -> Questions:
     """Reads and checks questions.
 
     Args:
-        questions: A data frame, an Arrow table, a list of dictionaries, or the path of a file (CSV, TSV, JSONL); with our
+        questions: A data frame, an Arrow table, a list of dictionaries, an `EvaluationDataset` of Ragas, or the path of a file
+            (CSV, TSV, JSONL); with our
             columns, or those of Ragas and DREAM: `question` or `user_input`, `reference` or `ground_truth`, `evidence`,
             or `quote` and `document`, or `reference_contexts`. Ids are made of the question's words where there are none.
 
@@ -239,7 +241,7 @@ def read(questions: Any) -> Questions:
         TypeError: If it is none of these.
         OSError: If the file cannot be read.
     """
-    return questions if isinstance(questions, Questions) else Questions(_core.Questions(questions))
+    return questions if isinstance(questions, Questions) else Questions(_core.Questions(plain(questions)))
 
 
 @dataclass(frozen=True)

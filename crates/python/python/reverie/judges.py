@@ -332,9 +332,15 @@ def noise(
             questions have all their scores.
         KeyboardInterrupt: After Ctrl-C.
     """
-    core = _to_experiment(experiment)._core
+    opened = _to_experiment(experiment)
+
+    def measure(stop: _core.Stop | None) -> dict[str, Any]:
+        # Functions that stand for models, and objects that are systems, are asked again.
+        with opened._serve_functions():
+            return opened._core.noise(trial, metric, questions, answers, judgements, budget_usd, stop)
+
     return carry_out(
-        lambda stop: core.noise(trial, metric, questions, answers, judgements, budget_usd, stop),
+        measure,
         lambda row: Noise(
             row["trial"],
             row["metric"],

@@ -142,15 +142,18 @@ class Results:
         return [Trial(self._board, row) for row in self._board["rows"]]
 
     def best(self) -> Trial:
-        """The winner; where none is named, the first of the leaderboard (`is_winner` tells, `reason` says why).
+        """The winner; where none is named, the first of the leaderboard (`is_winner` tells, `reason` says why). If there are
+        pipelines of Reverie, it is one of them; else it is a system.
 
         Raises:
             LookupError: If there are no trials.
         """
-        answering = self._board["answering"]
-        if answering is None:
+        answering, trials = self._board["answering"], self.trials
+        if not trials:
             raise LookupError("the run has no trials")
-        return next(trial for trial in self.trials if trial.id == answering["trial"])
+        # Only a pipeline can be asked here.
+        chosen = answering["trial"] if answering is not None else self.winner or trials[0].id
+        return next(trial for trial in trials if trial.id == chosen)
 
     def leaderboard(self) -> Table:
         """A row per trial, best first.

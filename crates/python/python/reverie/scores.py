@@ -15,6 +15,7 @@ from reverie._function_models import Model, limit_concurrency, serve_functions, 
 from reverie._live import make_watcher
 from reverie._outcome import check_on_error, report_failures, run_watched
 from reverie._own_metrics import serve_metrics
+from reverie._ragas_rows import plain
 from reverie.functions import to_metrics
 from reverie.results import Comparison
 from reverie.stages import to_core_documents
@@ -58,7 +59,7 @@ def evaluate(
 
     Args:
         data: The answers: a data frame of pandas or Polars, an Arrow table, a list of dictionaries, a dataset of
-            Ragas, or the path of a file (CSV, TSV, JSONL, Parquet). Its columns are `question`, `answer`, `contexts`
+            Ragas (of a conversation, the answer to its last question), or the path of a file (CSV, TSV, JSONL, Parquet). Its columns are `question`, `answer`, `contexts`
             (a list of texts), `reference`, and optionally `id`, `answerable`, `evidence`, `tags`; also by the names of
             Ragas (`user_input`, `response`, `retrieved_contexts`) and DeepEval (`input`, `actual_output`,
             `retrieval_context`, `expected_output`). Metrics do not see the citations in an answer: `[1]` and so
@@ -118,7 +119,7 @@ def evaluate(
     own_judges = [limit_concurrency(each, concurrency) for each in as_models(judge)]
     own_metrics = to_metrics(metrics, concurrency, in_this_process=True)
     held_documents = None if documents is None else to_core_documents(documents)
-    watching, base = make_watcher(progress), os.getcwd()
+    watching, base, data = make_watcher(progress), os.getcwd(), plain(data)
 
     def score(stop: _core.Stop | None) -> Scores:
         with serve_functions(own_judges, models) as (judges, known), serve_metrics(own_metrics) as named:

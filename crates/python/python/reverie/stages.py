@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from reverie import _core
 from reverie._background import asynchronous, carry_out
+from reverie._function_embedders import FunctionEmbedder, to_embedder
 from reverie.exceptions import ParseWarning
 from reverie.tables import Table, struct_array
 
@@ -116,7 +117,7 @@ def embed(chunks: Any, embedder: Any, *, cores: int | None = None) -> Chunks:
         RuntimeError: If the model fails.
     """
     held, chunker = _to_chunks(chunks)
-    return Chunks(_core.Embedding(embedder, cores).embed(held), chunker)
+    return Chunks(_to_embedding(embedder, cores).embed(held), chunker)
 
 
 def index(chunks: Any, embedder: Any = None, *, cores: int | None = None) -> Index:
@@ -126,7 +127,8 @@ def index(chunks: Any, embedder: Any = None, *, cores: int | None = None) -> Ind
         chunks: What `chunk` or `embed` gave, or the same as a data frame or an Arrow table. If they have a column
             `vector`, nothing is embedded.
         embedder: The name of a local model, such as `"all-minilm-l6-v2"`, or a model as in `models` of an
-            experiment: `{"embedding": {"openai": {…}}}`. Default: none; then words are searched, and no meanings. Chunks
+            experiment: `{"embedding": {"openai": {…}}}`; or an `Embeddings` of LangChain, or a `BaseEmbedding` of
+            LlamaIndex. Default: none; then words are searched, and no meanings. Chunks
             that have vectors need the embedder that made them, for the vectors of questions; it embeds the first chunk
             once more, to compare.
         cores: How many threads a local model may use. Default: all of the machine's.
@@ -140,9 +142,20 @@ def index(chunks: Any, embedder: Any = None, *, cores: int | None = None) -> Ind
 
 
 def _open_index(held: Any, chunker: str, embedder: Any, cores: int | None) -> Index:
-    embedding = None if embedder is None else _core.Embedding(embedder, cores)
+    embedding = None if embedder is None else _to_embedding(embedder, cores)
     model = embedder if isinstance(embedder, str) else None
     return Index(_core.Index(held, chunker, embedding), held, chunker, embedding, model)
+
+
+def _to_embedding(embedder: Any, cores: int | None) -> _core.Embedding:
+    embedder = to_embedder(embedder)
+    if not isinstance(embedder, FunctionEmbedder):
+        return _core.Embedding(embedder, cores)
+    from reverie._function_models import serve_models
+
+    # It stays served as long as the embedding exists.
+    with serve_models({embedder.__name__: embedder}):
+        return _core.Embedding(embedder.settings(embedder.__name__), cores)
 
 
 def _to_chunks(chunks: Any) -> tuple[Any, str]:

@@ -14,13 +14,14 @@ use super::{
 };
 use app::ExecutionPlace;
 use eval::MetricConfig;
-use lab::{Error, Progress, Session};
+use lab::{Error, Progress, ReplySource, Session};
 use models::Caps;
 use pyo3::{
     exceptions::{PyRuntimeError, PyUserWarning},
     prelude::*,
     types::{PyDict, PyMapping, PyString},
 };
+use rag::system::SystemConfig;
 use serde_json::{Value, json as value};
 use std::{
     ffi::CString,
@@ -65,6 +66,36 @@ fn tables(experiment: &Bound<'_, PyAny>) -> PyResult<Value> {
         *objective = items.as_array().map(|items| items.iter().map(label).collect()).unwrap_or_default();
     }
     Ok(remove_nulls(tables))
+}
+
+/// Refuses a cluster for functions and objects of this program, which its workers cannot reach.
+fn refuse_cluster(experiment: &lab::Experiment) -> PyResult<()> {
+    if experiment.engine.ray.is_none() {
+        return Ok(());
+    }
+    let functions = experiment.models.iter().filter(|(_, config)| config.is_function()).map(|(name, _)| name.as_str());
+    let functions: Vec<&str> = functions.collect();
+    if !functions.is_empty() {
+        return Err(value_error(format!(
+            "models.{}: a function as a model is asked in this process, which the workers of a cluster cannot reach: \
+             run with `engine=\"local\"`, or put the model behind an endpoint",
+            functions.join(", models.")
+        )));
+    }
+    let is_object = |spec: &lab::SystemSpec| match &spec.source {
+        ReplySource::Asked(config) => matches!(**config, SystemConfig::Object(_)),
+        ReplySource::Answers(_) => false,
+    };
+    let objects = experiment.systems.iter().filter(|(_, spec)| is_object(spec)).map(|(name, _)| name.as_str());
+    let objects: Vec<&str> = objects.collect();
+    if !objects.is_empty() {
+        return Err(value_error(format!(
+            "systems.{}: an object is asked in this process, which the workers of a cluster cannot reach: run with \
+             `engine=\"local\"`, give a function that imports everything inside it, or put the system behind HTTP",
+            objects.join(", systems.")
+        )));
+    }
+    Ok(())
 }
 
 /// The names in an experiment: its sections, the axes of its space,
@@ -155,16 +186,7 @@ impl PyExperiment {
                 ray.address
             )));
         }
-        let functions =
-            experiment.models.iter().filter(|(_, config)| config.is_function()).map(|(name, _)| name.as_str());
-        let functions: Vec<&str> = functions.collect();
-        if experiment.engine.ray.is_some() && !functions.is_empty() {
-            return Err(value_error(format!(
-                "models.{}: a function as a model is asked in this process, which the workers of a cluster cannot reach: \
-                 run with `engine=\"local\"`, or put the model behind an endpoint",
-                functions.join(", models.")
-            )));
-        }
+        refuse_cluster(&experiment)?;
         let progress = Progress::default();
         let chosen = Self { experiment };
         let cancel = PyStop::token(stop);
@@ -331,6 +353,28 @@ impl PyPipeline {
         let opened = self.opened.clone();
         let answer = || async move { opened.query(&question).await };
         to_json(&wait(py, &CancellationToken::new(), answer, |_| Ok(()))?)
+    }
+
+    /// Whether it writes answers, besides finding passages.
+    #[getter]
+    fn has_generator(&self) -> bool {
+        self.opened.has_generator()
+    }
+
+    /// At most `at_most` passages for a question, without an answer.
+    fn retrieve(&self, py: Python<'_>, question: String, at_most: usize) -> PyResult<String> {
+        let opened = self.opened.clone();
+        let find = || async move { opened.retrieve(&question, &[], at_most).await };
+        to_json(&wait(py, &CancellationToken::new(), find, |_| Ok(()))?.passages)
+    }
+
+    /// The same as `retrieve`, but returns at once: `done(passages, error)` is called from another thread.
+    fn aretrieve(&self, question: String, at_most: usize, done: Py<PyAny>) -> PyResult<()> {
+        let opened = self.opened.clone();
+        spawn_for_callback(done, async move {
+            let found = opened.retrieve(&question, &[], at_most).await.map_err(python_error)?;
+            to_json(&found.passages).map(Some)
+        })
     }
 
     /// The events of one question. The work starts now, and ends when the events are

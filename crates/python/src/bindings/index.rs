@@ -13,7 +13,7 @@ use arrow_pyarrow::PyArrowType;
 use models::{Embedder, InputKind, Matrix};
 use pyo3::prelude::*;
 use rag::{
-    Chunk, ChunkTable, Filter, NamedModels, Passage, PipelineConfig,
+    Chunk, ChunkTable, Filter, NamedModels, Passage, PipelineConfig, VectorSearch,
     analysis::TextAnalysis,
     index::{Bm25Index, DenseIndex, IndexKind, IndexedTexts, MadeFrom, OpenIndex, document_starts},
     pipeline::{OpenCorpus, Pipeline},
@@ -87,7 +87,7 @@ impl PyIndex {
         let embedders = embedder.into_iter().map(|embedder| (EMBEDDER.to_owned(), embedder)).collect();
         let models = NamedModels { embedders, ..NamedModels::default() };
         Ok(Self {
-            corpus: OpenCorpus { table, indexes },
+            corpus: OpenCorpus { table, indexes, vector_search: VectorSearch::Exact },
             models,
             chunker,
             characters,
@@ -189,7 +189,7 @@ impl PyIndex {
         };
         let index = made.entry(analysis).or_insert_with(make).clone();
         let others = self.corpus.indexes.iter().filter(|index| index.get::<Bm25Index>().is_none()).cloned();
-        OpenCorpus { table: self.corpus.table.clone(), indexes: others.chain([index]).collect() }
+        OpenCorpus { indexes: others.chain([index]).collect(), ..self.corpus.clone() }
     }
 
     fn passage_row(&self, passage: &Passage) -> Value {

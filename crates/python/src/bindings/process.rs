@@ -56,7 +56,14 @@ pub(crate) fn register_function_place(source: &str, file: String, shift: i64) {
     rag::python::set_place(source, rag::python::FunctionPlace { file, shift });
 }
 
-/// Registers a function as a chat model for as long as this object exists.
+/// The Python code that asks a whole system and brings what it returns into one form, as the processes of systems
+/// run it.
+#[pyfunction]
+pub(crate) fn system_code() -> &'static str {
+    rag::python::SYSTEM_CODE
+}
+
+/// Registers a function as a chat model, or an object as a system, for as long as this object exists.
 #[pyclass(frozen, module = "reverie._core", name = "ServedFunction")]
 pub(crate) struct PyServedFunction {
     served: models::ServedFunction,
@@ -65,7 +72,7 @@ pub(crate) struct PyServedFunction {
 #[pymethods]
 impl PyServedFunction {
     /// `digest` is `function:` and the digest, `model` its name at the `address`
-    /// where it is served, `file` the file that it is from.
+    /// where it is served (of a system its section, `[systems.NAME]`), `file` the file that it is from.
     #[new]
     fn new(digest: &str, model: &str, address: &str, file: &str) -> Self {
         Self { served: models::ServedFunction::new(digest, model, address, file) }

@@ -330,6 +330,14 @@ impl PyEmbedding {
         to_json(self.embedder.identity())
     }
 
+    /// The vectors of texts, as questions or as documents: some models embed these in different ways.
+    fn vectors(&self, py: Python<'_>, texts: Vec<String>, are_questions: bool) -> PyResult<Vec<Vec<f32>>> {
+        let kind = if are_questions { InputKind::Query } else { InputKind::Document };
+        let embed = || async { Ok(self.embedder.embed(&texts, kind).await?) };
+        let matrix = wait(py, &CancellationToken::new(), embed, |_| Ok(()))?;
+        Ok((0..matrix.rows()).map(|row| matrix.row(row).to_vec()).collect())
+    }
+
     /// The batch with a column `vector`, null where a chunk is not searched.
     fn embed(&self, py: Python<'_>, batch: ArrowBatch) -> PyResult<PyBatch> {
         py.detach(|| {

@@ -1,7 +1,7 @@
-# Calls a whole RAG system: a function, or an object that is queried or invoked, such as a query engine of LlamaIndex
-# or a runnable of LangChain. Objects of packages are recognised by their methods and attributes, so that no package is
+# Calls a whole RAG system: a function, or an object that is queried or invoked, such as a query engine or a chat engine
+# of LlamaIndex, or a runnable of LangChain. Objects of packages are recognised by their methods and attributes, so that no package is
 # imported here. What the system returns is written in one form: answer, passages, usage, trace, version.
-# `driver.py` stands behind this text and uses it.
+# `driver.py` stands behind this text and uses it; the Python package runs it for objects of the user's own program.
 import functools
 import inspect
 import json
@@ -76,7 +76,13 @@ class SystemTarget:
         if inspect.isclass(target):
             raise UnusableReply(f"`{name}` is a class: name an object of it, or a function")
         self.call, self.sync_call, self.is_async = None, None, False
+        # Which of `messages`, `seed` and `id` it gets; and whether it can only get one question after the other.
+        self.takes, self.is_serial = [], False
         is_function = inspect.isroutine(target) or isinstance(target, functools.partial)
+        if not is_function and is_chat_engine(target):
+            # It holds one conversation, which each call replaces.
+            self.call, self.arguments, self.takes, self.is_serial = target.chat, self.chat, ["messages"], True
+            return
         for methods, arguments in (("query", self.query), ("invoke", self.input_of(target))):
             sync_method = None if is_function else getattr(target, methods, None)
             async_method = None if is_function else getattr(target, f"a{methods}", None)
@@ -85,6 +91,8 @@ class SystemTarget:
                 self.call = async_method if self.is_async else sync_method
                 self.sync_call = sync_method if self.is_async and callable(sync_method) else None
                 self.arguments = arguments
+                if methods == "invoke" and any(name in HISTORY_FIELDS for name in input_fields(target)):
+                    self.takes = ["messages"]
                 return
         if not callable(target):
             raise UnusableReply(
@@ -97,6 +105,14 @@ class SystemTarget:
     def query(self, request):
         self.without_parameters(request, "a query engine takes none")
         return [request["question"]], {}
+
+    def chat(self, request):
+        self.without_parameters(request, "a chat engine takes none")
+        from llama_index.core.llms import ChatMessage
+
+        history = known_arguments(request)["history"]
+        messages = [ChatMessage(role=message["role"], content=message["content"]) for message in history]
+        return [request["question"]], {"chat_history": messages}
 
     def without_parameters(self, request, reason):
         if request["parameters"]:
@@ -131,6 +147,9 @@ class SystemTarget:
         by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
         names = {each.name for each in parameters if each.kind in by_name}
         takes_more = any(each.kind == inspect.Parameter.VAR_KEYWORD for each in parameters)
+        self.takes = [name for name in ("messages", "seed", "id") if name in names]
+        if "history" in names and "messages" not in names:
+            self.takes.insert(0, "messages")
 
         def arguments(request):
             values = {name: value for name, value in known_arguments(request).items() if name in names}
@@ -155,6 +174,11 @@ class SystemTarget:
             raise UnusableReply(f"`{self.name}` takes no question: give it the parameter `question`")
 
         return arguments
+
+
+def is_chat_engine(target):
+    """Whether it is a chat engine of LlamaIndex: a conversation that goes on with each call."""
+    return callable(getattr(target, "chat", None)) and hasattr(target, "chat_history") and hasattr(target, "reset")
 
 
 ASYNC_CHECKS = (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
@@ -255,6 +279,9 @@ def reply_of(value):
         return {"answer": text_of(value), "passages": passages_of(value.source_nodes)}
     if hasattr(value, "content"):
         return {"answer": text_of(value), "usage": usage_of(getattr(value, "usage_metadata", None))}
+    if hasattr(value, "text") and hasattr(value, "passages"):
+        # An answer of Reverie, or of a class like it.
+        return {"answer": value.text, "passages": passages_of(value.passages)}
     raise UnusableReply(
         f"it returned {describe(value)}: a text is wanted, a dictionary with `answer` and `passages`, or both as a pair"
     )
@@ -316,6 +343,9 @@ def passage_of(value, position):
         return passage_of_document(value)
     if hasattr(value, "node") or hasattr(value, "get_content"):
         return passage_of_node(value)
+    if isinstance(getattr(value, "text", None), str):
+        fields = {name: getattr(value, name, None) for name in ("text", "document", "page", "score")}
+        return {name: field for name, field in {**fields, "score": finite(fields["score"])}.items() if field is not None}
     raise UnusableReply(f"passages[{position}] is {describe(value)}: a text is wanted, or a dictionary with `text`")
 
 
@@ -497,7 +527,7 @@ def serve_system(target, system, requests, reply, answer, failed):
     """Answers calls: in one event loop, on several threads, or one after the other on this thread."""
     import threading
 
-    threads = system["threads"] or 1
+    threads = 1 if target.is_serial else system["threads"] or 1
     # An event loop belongs to its thread.
     own = threading.local()
     reply({"call": 0, "is_async": target.is_async, "at_once": target.is_async or threads > 1})

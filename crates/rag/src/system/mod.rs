@@ -58,6 +58,7 @@ systems! {
     Openai => openai,
     Python => python,
     Command => command,
+    Object => object,
 }
 
 /// What a system is built with.

@@ -31,7 +31,8 @@
 //! texts that a generator yields are joined; a dictionary at its end gives the rest.
 //!
 //! An object with `query` or `aquery`, or with `invoke` or `ainvoke`, is called by these methods, the asynchronous one
-//! if it has both. A chain gets the question as a text, or as the field `input`, `question` or `query` if its input has
+//! if it has both. A chat engine of LlamaIndex is called by `chat`, with the messages before the question, one question
+//! after the other. A chain gets the question as a text, or as the field `input`, `question` or `query` if its input has
 //! fields.
 //!
 //! An `async def` gets up to `concurrency` questions at once, 16 by default. Other functions get one after the other,

@@ -152,6 +152,37 @@ async fn chains_are_asked_with_the_input_that_they_name() {
 }
 
 #[tokio::test]
+async fn a_chat_engine_gets_the_messages_before_the_question_and_one_question_after_the_other() {
+    // A module of this name stands for LlamaIndex.
+    let source = "import sys, types\n\
+                  for name in ('llama_index', 'llama_index.core', 'llama_index.core.llms'):\n    \
+                      sys.modules[name] = types.ModuleType(name)\n\
+                  class ChatMessage:\n    def __init__(self, role, content): self.text = f'{role}: {content}'\n\
+                  sys.modules['llama_index.core.llms'].ChatMessage = ChatMessage\n\
+                  class Engine:\n    chat_history, running = [], 0\n    def reset(self): pass\n    \
+                      def chat(self, message, chat_history=None):\n        self.running += 1\n        \
+                      assert self.running == 1\n        history = ', '.join(each.text for each in chat_history)\n        \
+                      self.running -= 1\n        return f'{message} after {history}'\n    \
+                      async def achat(self, message, chat_history=None): raise ValueError('not asked')\n\
+                  answer = Engine()\n";
+    let system = build(&Config { concurrency: Some(4), ..config(source) });
+    let asked = futures::future::join_all((0..4).map(|_| answer(&system, "why?"))).await;
+    for answered in asked {
+        assert_eq!(answered.unwrap(), "why? after user: before, assistant: yes");
+    }
+}
+
+#[tokio::test]
+async fn an_object_with_a_text_and_passages_is_a_reply() {
+    let source = "class Passage:\n    text, document, page, score = 't', 'a.md', 7, float('nan')\n\
+                  class Answer:\n    text, passages = 'a', [Passage()]\n\
+                  def answer(question):\n    return Answer()\n";
+    let reply = reply(source).await.unwrap();
+    assert_eq!(reply.answer.as_deref(), Some("a"));
+    assert_eq!(place(&reply.passages.unwrap()[0]), ("t", Some("a.md"), Some(7), None));
+}
+
+#[tokio::test]
 async fn what_cannot_be_used_is_named() {
     for (source, expected) in [
         ("def answer(question):\n    return None", "it returned None, of type NoneType: a text is wanted"),
