@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import re
 
+# Axes whose page is not called like the axis: `index.md` is the first page of a folder.
+PAGES = {"index": "vector-index"}
+
 
 def default(value: object, description: str, required: bool = False) -> str:
     """What holds where a key is left out, for the cell of a table."""
@@ -154,7 +157,7 @@ All mistakes in a file are told at once, each with its line, its column and the 
                 )
     made.text += "\n## space\n\nEach list is an axis; the trials are all combinations. A value is a component's name, or a table with its name and its settings.\nWith several tables `[[space]]`, the trials are the combinations of each table.\n\n| axis | lists |\n|---|---|\n"
     made.text += "| `embedder` | the names of embedding models under `[models]` |\n"
-    made.text += "".join(f"| `{axis}` | [{title.lower()}]({axis}.md) |\n" for axis, title in axes.items())
+    made.text += "".join(f"| `{axis}` | [{title.lower()}]({PAGES.get(axis, axis)}.md) |\n" for axis, title in axes.items())
     system = made.of(top["systems"]["additionalProperties"])
     made.text += "\n## systems\n\nPipelines that are not ours: [what they are](../guides/systems.md). `[systems.NAME]` has one of the tables below, and these keys:\n\n"
     made.keys(system["properties"], [])

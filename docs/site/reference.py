@@ -16,7 +16,7 @@ import experiment
 
 MADE = "<!-- made by docs/site/build.py: do not edit -->\n\n"
 # Kinds whose components are not called like the kind with an `s`.
-TITLES = {"enrich": "Enrichers", "query": "Queries", "refine": "Refiners"}
+TITLES = {"enrich": "Enrichers", "index": "Vector indexes", "query": "Queries", "refine": "Refiners"}
 # What `reverie schema` says of each axis beside the axis itself.
 COMPARED = " A value, or a list of values to compare."
 SCORES = "How an answer, or what was retrieved, is scored. `1` is good unless the metric says otherwise."
@@ -50,6 +50,8 @@ NEEDED = {
     ("metric", "criteria", "criterion"): "The answer is polite.",
     ("metric", "rubric", "levels"): ["wrong", "right but thin", "right and complete"],
     ("query", "self_query", "fields"): {"year": "number", "author": "text"},
+    ("retriever", "pgvector", "table"): "public.docs",
+    ("retriever", "chroma", "collection"): "docs",
 }
 # A setting without which the component does nothing.
 USEFUL = {("query", "filter", "where"): {"language": "en"}}
@@ -165,7 +167,7 @@ def components(every: list[dict], schema: dict) -> dict[str, str]:
             page += (
                 f"\n## {one['name']} {{ #{one['name']} }}\n\n{prose(one['docs'])}\n\n{settings(one)}\n{in_a_file(one)}"
             )
-        pages[f"reference/{kind}.md"] = page
+        pages[f"reference/{experiment.PAGES.get(kind, kind)}.md"] = page
     return pages
 
 
@@ -488,12 +490,12 @@ def python(package: Path) -> dict[str, str]:
         title, anchor = ("Stages on Arrow batches", "arrow") if module == "_core" else (f"reverie.{module}", module)
         page += f"\n## {title} {{ #{anchor} }}\n\n{described(ast.get_docstring(trees[0]))}\n"
         if module in generated:
-            kind = next((one for one in TITLES if title_of(one).lower() == module), module.removesuffix("s"))
+            kind = next((one for one in TITLES if title_of(one).lower().replace(" ", "_") == module), module.removesuffix("s"))
             names = [
                 node.name for node in trees[0].body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
             ]
             page += (
-                f"\nA class for each component, with the settings of [{title_of(kind).lower()}]({kind}.md): "
+                f"\nA class for each component, with the settings of [{title_of(kind).lower()}]({experiment.PAGES.get(kind, kind)}.md): "
                 + ", ".join(f"`{name}`" for name in names)
                 + ".\n"
             )

@@ -25,6 +25,7 @@ use crate::{
     plan::trial::{self, label_names},
     record::{RunRecord, what_differs},
     results::ScoresByMetric,
+    spec::NONE,
     warning::{Warning, WarningCode},
 };
 use eval::{
@@ -479,9 +480,13 @@ fn sides((bundle, promoted): (&RunRecord, &str), (run, trial): (&RunRecord, &str
     let own = |row: usize, axis: &str| rows[row].and_then(|row| row.labels.get(axis).cloned());
     let setting =
         |row: usize, axis: &str| rows[row].and_then(|row| row.settings.get(axis)).filter(|value| !value.is_null());
+    // Without a label, both have what every trial has if nothing is listed.
+    let is_named = |axis: &str| (0..2).any(|row| own(row, axis).is_some_and(|label| label != NONE));
     let names = label_names(rows.iter().flatten().map(|row| &row.labels));
     let labels = names.iter().map(|axis| match (setting(0, axis), setting(1, axis)) {
-        (Some(then), Some(now)) => (axis, trial::labels(&[then, now]).into_iter().map(Some).collect()),
+        (Some(then), Some(now)) if is_named(axis) => {
+            (axis, trial::labels(&[then, now]).into_iter().map(Some).collect())
+        }
         _ => (axis, vec![own(0, axis), own(1, axis)]),
     });
     let labels: Vec<(&String, Vec<Option<String>>)> = labels.collect();

@@ -188,7 +188,8 @@ async fn gather_trial(
     }
     let traced = losses::TracedTrial::new(prepared, (plan, outcome), (trial, tasks), only_stored);
     traced.trace(metrics, &mut questions).await;
-    let failed = [tasks.passages].into_iter().chain(tasks.answers.iter().copied()).chain(tasks.scoring());
+    let failed =
+        [tasks.passages].into_iter().chain(tasks.answers.iter().copied()).chain(tasks.scoring()).chain(tasks.recall);
     let mut failures: Vec<String> =
         failed.filter_map(|id| Some(format!("{}: {}", plan.tasks[id].label, failure(&id)?))).collect();
     failures.dedup();
@@ -199,6 +200,15 @@ async fn gather_trial(
             let seconds = latency::of_trial(prepared, tasks, outcome, &questions, &price).await?;
             (price, seconds)
         }
+    };
+    let index_recall = match tasks.recall.filter(|id| failure(id).is_none()) {
+        Some(id) => {
+            let found = scores_by_question(run_context, outputs, id).await?;
+            let in_order = prepared.questions.iter().filter_map(|question| found.get(&question.id));
+            let in_order: Vec<Score> = in_order.map(|scored| scored.score.clone()).collect();
+            Some(Summary::of(&in_order, (0.0, 1.0), SEED))
+        }
+        None => None,
     };
     let retrieval = match &replies {
         Some(_) => replies::retrieval_count(&passages),
@@ -212,6 +222,7 @@ async fn gather_trial(
         cost_usd: price.cost_usd,
         index_cost_usd: price.index_cost_usd,
         index_tokens: price.usage.index.tokens(),
+        index_recall,
         usage: price.usage,
         not_enriched: enriched::of_trial(run_context, plan, outputs, &tasks.enriched, known).await?,
         failures,

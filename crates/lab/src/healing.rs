@@ -165,7 +165,13 @@ mod tests {
     /// Two loads, an index of each, and one of both.
     fn plan() -> Plan {
         let index = |from: &[TaskId]| {
-            Work::from(IndexWork { kind: IndexKind::Bm25, from: from.to_vec(), enriched: false, analysis: None })
+            Work::from(IndexWork {
+                kind: IndexKind::Bm25,
+                from: from.to_vec(),
+                enriched: false,
+                analysis: None,
+                graph: None,
+            })
         };
         let load = || Work::from(LoadWork { files: Vec::new(), metadata: Default::default() });
         let mut plan = Plan::default();

@@ -15,6 +15,7 @@ pub(crate) const ARTIFACTS: &str = "artifacts";
 const PARTIAL: &str = "partial";
 const PARTS: &str = "parts";
 const TOKENS: &str = "tokens";
+const FILLS: &str = "fills";
 const RUNS: &str = "runs";
 const LATEST: &str = ".latest";
 const REPORT_PARTS: &str = "report-parts";
@@ -161,6 +162,11 @@ pub(crate) fn artifact_key(name: &str) -> Option<Key> {
     Key::from_hex(hex)
 }
 
+/// Whether an output, whole or partial, says where records are in a database.
+pub(crate) fn is_of_database(name: &str) -> bool {
+    Format::of(name) == Some(Format::Index(IndexKind::Database))
+}
+
 /// Whether a name is that of a whole output, not of a partial one.
 pub(crate) fn is_artifact(name: &str) -> bool {
     is_below(name, ARTIFACTS)
@@ -210,6 +216,11 @@ impl VectorPart {
 /// task's texts, from the text with the number `first` on.
 pub(crate) fn token_part(task: &Key, first: usize) -> String {
     format!("{PARTIAL}/{TOKENS}/{}/{first:08}.{}", task.hex(), Format::Index(IndexKind::Tokens).ending())
+}
+
+/// `partial/fills/<task>`: how far an unfinished task has filled a database.
+pub(crate) fn fill_progress(task: &Key) -> String {
+    format!("{PARTIAL}/{FILLS}/{}", task.hex())
 }
 
 /// `runs/<run>/<file>`.
@@ -295,7 +306,7 @@ impl store::Layout for Names {
                 None => ObjectKind::Other,
             },
             // All runs can use the parts of an unfinished task.
-            [PARTIAL, PARTS | TOKENS, ..] => ObjectKind::Partial { run: None },
+            [PARTIAL, PARTS | TOKENS | FILLS, ..] => ObjectKind::Partial { run: None },
             [PARTIAL, run, ..] => ObjectKind::Partial { run: Some(run.to_owned()) },
             [RUNS, run, file] => {
                 let known = RunFileName::ALL.into_iter().find(|known| known.name() == file);
@@ -374,6 +385,7 @@ mod tests {
         }
         assert_eq!(kind(&partial("r", 7, "artifacts/ab/x.parquet")), ObjectKind::Partial { run: Some("r".to_owned()) });
         assert_eq!(kind(&token_part(&key(), 0)), ObjectKind::Partial { run: None });
+        assert_eq!(kind(&fill_progress(&key())), ObjectKind::Partial { run: None });
         assert_eq!(kind(&format!("{}/x.parquet", parts(&key()))), ObjectKind::Partial { run: None });
         let files = RunFileName::ALL.map(|file| match kind(&run_file("r", file)) {
             ObjectKind::Run { run, file } if run == "r" => Some(file),

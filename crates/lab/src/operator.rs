@@ -76,8 +76,8 @@ impl Operator {
 /// Everything that is embedded and indexed comes before everything that is searched.
 static ALL: LazyLock<Vec<Operator>> = LazyLock::new(|| {
     let is_before = |axis: &&Axis| matches!(axis.output(), Data::Chunks | Data::Vectors | Data::Queries);
-    // The axis `prompt` is a setting of the generator's work.
-    let works = || Axis::ALL.iter().filter(|axis| **axis != Axis::Prompt);
+    // The axis `prompt` is a setting of the generator's work, and `index` one of the work that makes an index.
+    let works = || Axis::ALL.iter().filter(|axis| !matches!(axis, Axis::Prompt | Axis::Index));
     let before = works().filter(is_before).map(|&axis| Operator::Stage(axis));
     let after = works().filter(|axis| !is_before(axis)).map(|&axis| Operator::Stage(axis));
     let begin = std::iter::once(Operator::Load).chain(before).chain([Operator::EmbedQueries, Operator::Index]);

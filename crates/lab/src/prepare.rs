@@ -17,7 +17,7 @@ use crate::{
     prepare::questions::{DatasetQuestions, import, read_questions},
     qualification::check_judges,
     session::{
-        Session,
+        Session, used_databases,
         used_models::{identities, used_models},
     },
     task::{CallTurn, RunContext},
@@ -132,6 +132,7 @@ async fn check_and_plan(session: &Session, claimed: &mut ClaimedArtifacts) -> Re
     mistakes.extend(check_judges(session).await?);
     let mut identities = identities(session, &mut mistakes).await;
     identities.extend(systems::identities(session, &mut mistakes).await);
+    identities.extend(used_databases::identities(session, &mut mistakes).await);
     mistakes.extend(check_vectors(session, &identities));
     let found = survey(session, &mut mistakes).await?;
     let imported = import(session, &mut mistakes).await?;

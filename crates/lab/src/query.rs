@@ -364,7 +364,7 @@ impl RunPipeline {
                 let (question, texts) = (question.to_owned(), texts.to_vec());
                 return Ok(others.ask(&PartRequest::Order { question, texts }).await?);
             }
-            Some(_) => Corpus { table: &nothing, indexes: &[] },
+            Some(_) => Corpus::exact(&nothing, &[]),
             None => self.pipeline().await?.corpus().ok_or_else(chunks_elsewhere)?.corpus(),
         };
         let ranked = reranker.build(&cx)?.rerank(query, corpus, passages.collect()).await?;
@@ -403,7 +403,7 @@ impl RunPipeline {
         let models = run_context.models().in_turn(CallTurn::default());
         match &self.part {
             None | Some((Part::VectorStore, _)) => {
-                let (corpus, _) = open_corpus(run_context, outputs, inputs).await?;
+                let (corpus, _) = open_corpus(run_context, outputs, inputs, Some(&config.index)).await?;
                 Ok(Pipeline::new(config, corpus, &models)?)
             }
             Some((Part::Retriever, others)) => {

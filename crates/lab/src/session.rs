@@ -2,6 +2,7 @@
 //! else that can be done with it is a function over a session, in a file of its own.
 
 mod cluster;
+pub(crate) mod used_databases;
 pub(crate) mod used_models;
 
 pub(crate) use cluster::pull_missing;

@@ -106,6 +106,7 @@ def test_every_stage_has_a_keyword_and_a_step_or_a_list_of_steps_is_one_value():
     experiment = reverie.Experiment(
         tables(),
         enrich=["none", reverie.enrich.Heading(title=False)],
+        index=["flat", reverie.vector_indexes.Hnsw(ef=64)],
         query=reverie.query.Filter(where={"year": {"ge": 2020}}),
         refine=["none", ["dedupe", reverie.refine.Neighbours(chunks=2)]],
     )
@@ -210,7 +211,7 @@ def test_decorators_have_the_defaults_of_the_components():
 
 def test_every_class_is_a_component_with_the_defaults_of_the_source():
     for name, made in vars(reverie.chunkers.Chunkers).items():
-        if inspect.isclass(made) and name not in ("Python", "Semantic"):
+        if inspect.isclass(made) and name not in ("Python", "Semantic", "None_"):
             (explicit,), (plain,) = (
                 trials(reverie.Experiment(tables(), chunker=[each]))
                 for each in ({made._name: {**vars(made())}}, made())

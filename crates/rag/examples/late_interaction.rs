@@ -70,7 +70,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let dense = DenseIndex::from_matrix(&embedder.embed(&texts, InputKind::Document).await?)?;
     let vectors = embedder.embed(&questions, InputKind::Query).await?;
     let mut indexes = vec![Arc::new(OpenIndex::new(dense)), Arc::new(OpenIndex::new(bm25))];
-    let corpus = Corpus { table: &table, indexes: &indexes };
+    let corpus = Corpus::exact(&table, &indexes);
     let retriever = serde_json::json!({ "bm25": { "top_k": n_candidates } });
     let retriever = serde_json::from_value::<RetrieverConfig>(retriever)?.build(&rag::Context::default())?;
     let asked: Vec<Query<'_>> =
@@ -87,7 +87,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
     let questions_seconds = started.elapsed().as_secs_f64();
     indexes.push(OpenIndex::new(index.clone()).into());
-    let corpus = Corpus { table: &table, indexes: &indexes };
+    let corpus = Corpus::exact(&table, &indexes);
     let mut kept = 0;
     for trial in 0..n_trials {
         let weights = serde_json::json!({ "maxsim": 1.0 + trial as f64 / 10.0 });

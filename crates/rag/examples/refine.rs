@@ -85,7 +85,7 @@ async fn steps(table: &Arc<ChunkTable>, out: &mut impl Write) -> Result<(), Box<
         let step = config.step(&Context::default())?;
         let run = async || {
             let query = Query { text: "Which mill grinds oats?", embedding: None, tokens: None, filter: None };
-            step.run(query, Corpus { table, indexes: &[] }, passages.clone()).await
+            step.run(query, Corpus::exact(table, &[]), passages.clone()).await
         };
         let kept = run().await?.len();
         let start = Instant::now();
@@ -107,7 +107,7 @@ async fn fusions(table: &Arc<ChunkTable>, out: &mut impl Write) -> Result<(), Bo
     matrix.normalize();
     let dense = DenseIndex::from_matrix(&matrix)?;
     let indexes = [Arc::new(OpenIndex::new(dense)), Arc::new(OpenIndex::new(Bm25Index::build(&texts)))];
-    let corpus = Corpus { table, indexes: &indexes };
+    let corpus = Corpus::exact(table, &indexes);
     let question = matrix.row(3).to_vec();
     let query = Query { text: "Which mill grinds oats?", embedding: Some(&question), tokens: None, filter: None };
     for config in RetrieverConfig::defaults() {

@@ -5,11 +5,13 @@
 use crate::{
     Axis, Choice, Component, PipelineConfig,
     analysis::TextAnalysis,
+    chunk::ChunkerConfig,
     enrich::EnrichConfig,
     generate::GeneratorConfig,
     index::{IndexKind, Indexes},
     retrieve::RetrieverConfig,
     stage::AxisValue,
+    vector_index::VectorIndexConfig,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -329,11 +331,21 @@ impl PipelineConfig {
         if self.generator.as_ref().is_none_or(|generator| generator.prompt().is_none()) {
             self.prompt = None;
         }
+        // An index of the user's own has chunks and vectors of its own.
+        if let (Some(_), Some(uncut)) = (self.retriever.existing_index(), ChunkerConfig::nothing()) {
+            self.chunker = uncut;
+            if let Some(without_enricher) = EnrichConfig::unlisted() {
+                self.enrich = without_enricher;
+            }
+        }
         // How vectors are made makes no difference if no stage compares them.
         let compares = self.indexes().into_iter().any(IndexKind::compares_vectors);
         if let (true, false, Some(without_enricher)) = (self.enrich.makes_vectors(), compares, EnrichConfig::unlisted())
         {
             self.enrich = without_enricher;
+        }
+        if let (false, Some(flat)) = (compares, VectorIndexConfig::unlisted()) {
+            self.index = flat;
         }
         if !self.values().any(|(_, value)| value.needs_embedder()) {
             self.embedder = None;

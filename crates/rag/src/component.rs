@@ -5,9 +5,10 @@
 use crate::{
     Error, PipelineConfig,
     analysis::{Language, TextAnalysis},
+    database::ExistingIndexSettings,
     index::{IndexKind, Indexes},
 };
-use models::{Chat, Embedder, ModelKind, Reranker};
+use models::{Chat, Embedder, ModelKind, Reranker, provider::Environment};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use store::registry::ReadSettingsFile;
@@ -138,6 +139,18 @@ pub trait Component: Send + Sync {
         self.parts().into_iter().flat_map(|part| part.indexes()).collect()
     }
 
+    /// The index of the user's own that it searches, if it does: it needs no chunks then.
+    fn existing_index(&self) -> Option<&dyn ExistingIndexSettings> {
+        self.parts().into_iter().find_map(|part| part.existing_index())
+    }
+
+    /// Whether it compares the vector of a question with other vectors.
+    fn compares_question(&self) -> bool {
+        self.existing_index().is_some()
+            || self.indexes().into_iter().any(IndexKind::compares_vectors)
+            || self.parts().into_iter().any(|part| part.compares_question())
+    }
+
     /// How the texts of its indexes are cut into terms; `None` if this component does not decide it.
     fn text_analysis(&self) -> Option<TextAnalysis> {
         self.parts().into_iter().find_map(|part| part.text_analysis())
@@ -152,7 +165,9 @@ pub trait Component: Send + Sync {
 
     /// Whether it needs the trial's embedder.
     fn needs_embedder(&self) -> bool {
-        self.indexes().into_iter().any(IndexKind::embeds) || self.parts().into_iter().any(|part| part.needs_embedder())
+        self.existing_index().is_some()
+            || self.indexes().into_iter().any(IndexKind::embeds)
+            || self.parts().into_iter().any(|part| part.needs_embedder())
     }
 
     /// Whether it makes the vectors of chunks itself, with the trial's embedder.
@@ -302,6 +317,11 @@ pub trait Models: Send + Sync {
 
     /// A rerank model.
     fn reranker(&self, name: &str) -> Result<Reranker, Error>;
+
+    /// Looks up variables of the environment, for components that reach a database; none where there are no databases.
+    fn environment(&self) -> Option<Environment> {
+        None
+    }
 }
 
 /// Models by their names, already made.
@@ -420,6 +440,36 @@ macro_rules! settings {
     };
 }
 pub(crate) use settings;
+
+/// Declares the settings of a database: its own, and those that all have. `$url` is the address if none is given.
+macro_rules! database_settings {
+    (
+        $(#[$meta:meta])*
+        $visible:vis struct $Config:ident at $url:literal {
+            $($own:tt)*
+        }
+    ) => {
+        $crate::component::settings! {
+            $(#[$meta])*
+            $visible struct $Config {
+                $($own)*
+                /// The address of the database, or `env:NAME` for a variable that holds it. An address with a password
+                /// must be in a variable.
+                pub url: String = $url.to_owned(),
+                /// A name that stands for the address in keys, if a database has several addresses. Default: the
+                /// address without user and password.
+                pub identity: Option<String> = None,
+                /// The most seconds that one call may take; building an index takes as long as it takes. Default 30.
+                pub timeout_seconds: u64 = 30,
+                /// The most calls at once. Default 64.
+                pub concurrency: usize = 64,
+                /// Whether a password or a key may be sent to another machine without TLS. Default false.
+                pub plain: bool = false,
+            }
+        }
+    };
+}
+pub(crate) use database_settings;
 
 /// [`Component::limit`] and [`Component::set_limit`] of a component with this
 /// setting, inside its `impl`. `set_limit` raises `candidates` to the limit.

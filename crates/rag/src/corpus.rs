@@ -21,6 +21,26 @@ pub struct Query<'a> {
     pub filter: Option<&'a Filter>,
 }
 
+/// How vectors are searched.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum VectorSearch {
+    /// All are compared.
+    #[default]
+    Exact,
+    /// A graph is walked.
+    Graph {
+        /// How many near vectors are kept.
+        ef: usize,
+    },
+    /// A database is asked.
+    Database {
+        /// How many near vectors its graph keeps; none if that is a setting of the collection.
+        ef: Option<u32>,
+        /// How many clusters it looks into; none if it has none.
+        probes: Option<u32>,
+    },
+}
+
 /// Everything that can be searched.
 #[derive(Debug, Clone, Copy)]
 pub struct Corpus<'a> {
@@ -28,9 +48,16 @@ pub struct Corpus<'a> {
     pub table: &'a Arc<ChunkTable>,
     /// The indexes of the searchable chunks, at most one of each kind.
     pub indexes: &'a [Arc<OpenIndex>],
+    /// How its vectors are searched.
+    pub vector_search: VectorSearch,
 }
 
 impl<'a> Corpus<'a> {
+    /// A corpus whose vectors are searched exactly.
+    pub fn exact(table: &'a Arc<ChunkTable>, indexes: &'a [Arc<OpenIndex>]) -> Self {
+        Self { table, indexes, vector_search: VectorSearch::Exact }
+    }
+
     /// The index of a kind, for a component that searches it.
     ///
     /// # Errors

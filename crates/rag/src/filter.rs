@@ -7,6 +7,7 @@
 //! table of metadata.
 
 use crate::{Chunk, Document, Error, load::MATCHING};
+use databases::{FieldBounds, FieldTest, RecordFilter, ScalarValue};
 use glob::Pattern;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;
@@ -114,6 +115,24 @@ fn condition(value: Value) -> Result<Condition, ConditionError> {
     }
 }
 
+impl Condition {
+    fn field_test(&self) -> Option<FieldTest> {
+        let scalar = ScalarValue::of_json;
+        match self {
+            Self::Equals(wanted) => Some(FieldTest::OneOf(vec![scalar(wanted)?])),
+            Self::OneOf(wanted) => Some(FieldTest::OneOf(wanted.iter().map(scalar).collect::<Option<_>>()?)),
+            Self::Tests(tests) => {
+                let Tests { gt, ge, lt, le, ne, glob } = &**tests;
+                if glob.is_some() {
+                    return None;
+                }
+                let [gt, ge, lt, le, ne] = [gt, ge, lt, le, ne].map(|bound| bound.as_ref().and_then(scalar));
+                Some(FieldTest::Within(FieldBounds { gt, ge, lt, le, ne }))
+            }
+        }
+    }
+}
+
 impl fmt::Display for Filter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&serde_json::to_string(self).unwrap_or_default())
@@ -136,6 +155,13 @@ impl Filter {
     pub fn overridden_by(mut self, other: &Self) -> Self {
         self.0.extend(other.0.clone());
         self
+    }
+
+    /// The same tests for a database whose records have these fields ([`crate::vector_index::record_of`]); none if one of
+    /// them is a pattern, which databases do not have.
+    pub(crate) fn record_filter(&self) -> Option<RecordFilter> {
+        let tests = self.0.iter().map(|(field, condition)| Some((field.clone(), condition.field_test()?)));
+        Some(RecordFilter { ids: None, tests: tests.collect::<Option<_>>()? })
     }
 
     /// A function that says whether a chunk passes.

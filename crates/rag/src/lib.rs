@@ -5,13 +5,14 @@
 //!
 //! A stage is a folder and one line in the table below, which lists what can be
 //! chosen; `load` and `index` have only a folder, because files decide how they are
-//! loaded, and retrievers and rerankers which indexes are made. A component (a
+//! loaded, and retrievers, rerankers and the axis `index` (`vector_index`) which indexes are made. A component (a
 //! chunker, a retriever, …) is one file in the folder and one line in its `mod.rs`.
 
 pub mod analysis;
 mod axes;
 mod component;
 mod corpus;
+mod database;
 pub mod fence;
 pub mod filter;
 pub mod index;
@@ -40,6 +41,8 @@ axes::stages! {
     Enrich enrich: enrich::EnrichConfig, in enrich, Chunks => Chunks;
     /// The model that makes vectors, by its name in the experiment.
     Embedder embedder: Option<embed::EmbedderName>, in embed, Chunks => Vectors;
+    /// How vectors are indexed: exactly, or by an approximation that is faster for very many chunks.
+    Index index: vector_index::VectorIndexConfig, in vector_index, Vectors => Vectors;
     /// What is searched for: the question as it was asked, or what a model makes of it.
     Query query: query::QueryConfig, in query, Questions => Queries;
     /// How chunks are found.
@@ -61,7 +64,8 @@ pub use component::{
     Choice, Component, Context, FileError, INSTRUCTION_TOKENS, InputSize, ModelCalls, Models, NamedModels,
     without_settings,
 };
-pub use corpus::{Corpus, Query};
+pub use corpus::{Corpus, Query, VectorSearch};
+pub use database::ExistingIndexSettings;
 pub use filter::Filter;
 pub use load::{Document, Format};
 pub use pipeline::Pipeline;
@@ -136,6 +140,9 @@ pub enum Error {
     /// A model gave no answer.
     #[error(transparent)]
     Model(#[from] models::Error),
+    /// A database of vectors failed.
+    #[error(transparent)]
+    Database(#[from] databases::Error),
     /// A part of the pipeline in another process gave no answer.
     #[error("{reason}")]
     Remote {

@@ -11,9 +11,9 @@ pub use search::{FUSION_VERSION, chunks_left_by_filter, find, find_deeper};
 
 use crate::{
     Answer, ChunkTable, Component, Context, Error, Models, Passage, PassagesWithRemarks, PipelineConfig,
-    corpus::{Corpus, Query},
+    corpus::{Corpus, Query, VectorSearch},
     generate::Generator,
-    index::{DenseIndex, IndexKind, Indexes, OpenIndex},
+    index::{DenseIndex, OpenIndex},
     query::{SearchQuery, vectors},
     trace,
 };
@@ -31,12 +31,14 @@ pub struct OpenCorpus {
     pub table: Arc<ChunkTable>,
     /// The indexes of the searchable chunks, at most one of each kind.
     pub indexes: Vec<Arc<OpenIndex>>,
+    /// How its vectors are searched.
+    pub vector_search: VectorSearch,
 }
 
 impl OpenCorpus {
     /// Borrows it for a search.
     pub fn corpus(&self) -> Corpus<'_> {
-        Corpus { table: &self.table, indexes: &self.indexes }
+        Corpus { table: &self.table, indexes: &self.indexes, vector_search: self.vector_search }
     }
 }
 
@@ -153,9 +155,8 @@ impl Pipeline {
 
     fn with_chunks(config: &PipelineConfig, chunks: ChunkAccess, models: &dyn Models) -> Result<Self, Error> {
         let cx = context(config, models);
-        let compare = |indexes: Indexes| indexes.into_iter().any(IndexKind::compares_vectors);
-        let retriever_compares = compare(config.search_retriever().indexes());
-        let steps_compare = config.passage_stages().iter().any(|(_, stage)| compare(stage.indexes()));
+        let retriever_compares = config.search_retriever().compares_question();
+        let steps_compare = config.passage_stages().iter().any(|(_, stage)| stage.compares_question());
         let embedder = config.embedder.as_deref().filter(|_| retriever_compares || steps_compare);
         let steps = config.passage_stages().into_iter().map(|(axis, stage)| {
             let (name, reads_chunks) = (stage.name().to_owned(), stage.reads_chunks());

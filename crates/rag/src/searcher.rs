@@ -3,7 +3,6 @@
 use crate::{
     Component, Context, Error, Filter, Passage, PipelineConfig,
     corpus::Corpus,
-    index::IndexKind,
     pipeline::SearchStages,
     query::{SearchQuery, vectors},
 };
@@ -24,7 +23,7 @@ impl Searcher {
     pub(crate) fn new(component: &'static str, cx: &Context<'_>) -> Result<Self, Error> {
         let pipeline: &PipelineConfig =
             cx.pipeline.ok_or(Error::Needs { component, part: "the retriever of a pipeline, to search again" })?;
-        let compares = pipeline.search_retriever().indexes().into_iter().any(IndexKind::compares_vectors);
+        let compares = pipeline.search_retriever().compares_question();
         let embedder = if compares { Some(cx.embedder(component)?) } else { None };
         Ok(Self { stages: SearchStages::new(pipeline, cx)?, embedder })
     }

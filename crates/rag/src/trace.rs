@@ -13,6 +13,7 @@ impl SpanError for Error {
             Self::Config { .. } => "config",
             Self::Failed { .. } => "failed",
             Self::Remote { .. } => "elsewhere",
+            Self::Database(_) => "database",
             Self::Function { .. } => "function",
             Self::Needs { .. } | Self::NeedsIndex { .. } | Self::BadIndex { .. } => "index",
             Self::Source { .. } => "source",

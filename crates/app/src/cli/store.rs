@@ -198,13 +198,19 @@ async fn gc(
     retention: &Retention,
     yes: bool,
 ) -> Result<u8, CommandFailure> {
-    let garbage = upkeep::find_garbage(store, retention).await?;
+    let mut garbage = upkeep::find_garbage(store, retention).await?;
+    // A collection goes first: an artifact without one is filled again, a collection without one is never found.
+    let collections = match yes {
+        true => lab::remove_collections(store, &mut garbage, &cx.setup().environment).await?,
+        false => lab::unused_collections(store, &garbage).await?,
+    };
     if yes {
         upkeep::remove(store, &garbage, |_| {}).await?;
     }
     let mut value = json!(garbage);
     value["removed"] = json!(yes);
-    cx.finish(&value, |_| render::garbage(&garbage, yes))
+    value["collections"] = json!(collections);
+    cx.finish(&value, |_| render::garbage(&garbage, &collections, yes))
 }
 
 async fn copy(cx: &CommandContext, from: &str, to: &str, dry_run: bool) -> Result<u8, CommandFailure> {

@@ -154,7 +154,7 @@ fn unimportance(board: &Board, column: &Column) -> u8 {
         ColumnKind::Axis => 1,
         ColumnKind::Test => 2,
         ColumnKind::Metric if board.objective.iter().any(is_objective) => 3,
-        ColumnKind::Money => 4,
+        ColumnKind::IndexRecall | ColumnKind::Money => 4,
         ColumnKind::Seconds if column.name == "latency_p50" => 5,
         ColumnKind::Metric => 6,
         ColumnKind::Seconds => 7,
@@ -268,6 +268,7 @@ fn heading(shown: &TableColumn<'_>) -> String {
         ColumnKind::Objective if shown.brevity == Brevity::WithoutIntervals => column.title.clone() + &n,
         ColumnKind::Objective => format!("{} [95 %]{n}", column.title),
         ColumnKind::Test => column.title.replace(" questions", "\nquestions") + &n,
+        ColumnKind::IndexRecall => column.title.replace(' ', "\n"),
         ColumnKind::Metric => {
             let star = if column.judged { "*" } else { "" };
             let interval = if shown.is_named { " [95 %]" } else { "" };

@@ -3,6 +3,7 @@
 use super::{combination, count, counted, duration, row, table, visible_line};
 use lab::{CostEstimate, PlanSummary, PreparedRun};
 use models::Cap;
+use rag::Component;
 use std::fmt::Write;
 
 /// The most trials that are listed.
@@ -66,6 +67,13 @@ pub fn inputs(prepared: &PreparedRun) -> Vec<String> {
             "questions left out, because their evidence is in files that were not read: {}",
             ids.join(", ")
         ));
+    }
+    let existing = |trial: &&lab::Trial| trial.pipeline().is_some_and(|it| it.retriever.existing_index().is_some());
+    let existing: Vec<&str> = prepared.trials.iter().filter(existing).map(|trial| trial.id.as_str()).collect();
+    if let Some((first, rest)) = existing.split_first() {
+        let more = if rest.is_empty() { String::new() } else { format!(" and {} more", count(rest.len())) };
+        let (search, trials) = if rest.is_empty() { ("searches", "its") } else { ("search", "their") };
+        lines.push(format!("{first}{more} {search} an index that exists, so {trials} chunker is `none`"));
     }
     lines.extend(super::warning_lines(&prepared.warnings));
     if prepared.concurrent_runs > 0 {

@@ -3,6 +3,7 @@
 use super::{count, progress_bar, row, table};
 use crate::environment::Audience;
 use indicatif::ProgressBar;
+use lab::UnusedCollection;
 use std::fmt::Write;
 use store::{
     Location,
@@ -88,8 +89,8 @@ pub fn verification(location: &Location, verified: &VerifyReport) -> String {
 }
 
 /// What was, or would be, removed.
-pub fn garbage(garbage: &Garbage, removed: bool) -> String {
-    if garbage.all.objects == 0 {
+pub fn garbage(garbage: &Garbage, collections: &[UnusedCollection], removed: bool) -> String {
+    if garbage.all.objects == 0 && collections.is_empty() {
         return "there is nothing to remove".to_owned();
     }
     let parts = format!(
@@ -100,10 +101,18 @@ pub fn garbage(garbage: &Garbage, removed: bool) -> String {
         count(garbage.damaged.len()),
         count(garbage.unused.len())
     );
-    match removed {
-        true => format!("removed {parts}"),
-        false => format!("would remove {parts}\nnothing was removed: add --yes to do it"),
+    let mut text = format!("{} {parts}", if removed { "removed" } else { "would remove" });
+    for UnusedCollection { address, collection, kept, .. } in collections {
+        let _ = match (kept, removed) {
+            (Some(reason), _) => write!(text, "\nkept the collection {collection} of {address}: {reason}"),
+            (None, true) => write!(text, "\nremoved the collection {collection} of {address}"),
+            (None, false) => write!(text, "\nwould remove the collection {collection} of {address}"),
+        };
     }
+    if !removed {
+        text.push_str("\nnothing was removed: add --yes to do it");
+    }
+    text
 }
 
 /// What would be copied.

@@ -312,10 +312,8 @@ async fn a_step_that_says_it_reads_no_chunks_does_the_same_where_there_are_none(
                 continue;
             }
             let query = Query { text: "What do barn owls swallow?", embedding: None, tokens: None, filter: None };
-            let there =
-                step.run_with_remarks(query, Corpus { table: &table, indexes: &[] }, passages.clone()).await.unwrap();
-            let here =
-                step.run_with_remarks(query, Corpus { table: &nothing, indexes: &[] }, passages.clone()).await.unwrap();
+            let there = step.run_with_remarks(query, Corpus::exact(&table, &[]), passages.clone()).await.unwrap();
+            let here = step.run_with_remarks(query, Corpus::exact(&nothing, &[]), passages.clone()).await.unwrap();
             assert_eq!(here, there, "{}", stage.name());
             compared.push(stage.name().to_owned());
         }

@@ -20,8 +20,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokio_util::sync::CancellationToken;
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate, matchers::path_regex};
 
-/// Components with a test of their own: `late_chunking` needs an embedder whose library may not be there.
-const TESTED_ALONE: [&str; 1] = ["late_chunking"];
+/// Components with a test of their own: `late_chunking` needs an embedder whose library may not be there, the others a
+/// server.
+const TESTED_ALONE: [&str; 3] = ["late_chunking", "pgvector", "chroma"];
 
 /// Functions for the components `python`.
 const FUNCTIONS: [(&str, &str); 4] = [
@@ -164,6 +165,8 @@ fn written(axis: Axis, name: &str) -> Option<Value> {
 /// All components of an axis.
 fn all(axis: Axis) -> Vec<Value> {
     let names = axis.docs().into_iter().map(|(name, _)| name).filter(|name| !TESTED_ALONE.contains(name));
+    // Without chunks, only an index of the user's own can be searched.
+    let names = names.filter(|name| (axis, *name) != (Axis::Chunker, "none"));
     names
         .map(|name| written(axis, name).ok_or(format!("{}.{name} needs more settings", axis.name())).unwrap())
         .collect()
@@ -225,6 +228,7 @@ fn all_spaces() -> Vec<String> {
     let queries: Vec<Value> = queries.into_iter().chain([filter]).collect();
     let mut spaces: Vec<String> = steps.map(|step| space(&[(Axis::Query, queries.clone()), step])).collect();
     spaces.push(space(&[(Axis::Chunker, all(Axis::Chunker)), (Axis::Retriever, all(Axis::Retriever))]));
+    spaces.push(space(&[(Axis::Index, all(Axis::Index)), (Axis::Retriever, all(Axis::Retriever))]));
     spaces.push(space(&[(Axis::Enrich, all(Axis::Enrich)), (Axis::Generator, all(Axis::Generator))]));
     spaces.push(space(&[(Axis::Query, queries), (Axis::Prompt, all(Axis::Prompt))]));
     spaces

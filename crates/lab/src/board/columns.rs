@@ -5,6 +5,7 @@ use crate::{
     results::{MetricResult, Results, TrialResult},
 };
 use eval::{Missing, Score, statistics::Summary};
+use rag::{PipelineConfig, index::IndexKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -17,7 +18,7 @@ pub struct Column {
     /// What it holds.
     pub kind: ColumnKind,
     /// Its name, the same in all tables: an axis, a metric, `objective`,
-    /// `test`, `latency_p50`, `latency_p95`, `tokens`, `cost_usd`,
+    /// `test`, `index_recall`, `latency_p50`, `latency_p95`, `tokens`, `cost_usd`,
     /// `index_cost_usd` or `index_tokens`.
     pub name: String,
     /// What people read above it.
@@ -43,6 +44,8 @@ pub enum ColumnKind {
     Test,
     /// The mean of a metric.
     Metric,
+    /// The share of the nearest chunks that an approximate index finds.
+    IndexRecall,
     /// Seconds that a user waits for an answer, or for passages.
     Seconds,
     /// Tokens read and written for a question by all stages, or for the index.
@@ -140,6 +143,8 @@ pub(super) fn columns(results: &Results) -> Vec<Column> {
         ..column(ColumnKind::Metric, &metric.name, &metric.name, 3, true)
     };
     columns.extend(results.metrics.iter().map(metric));
+    let approximates = results.trials.iter().any(|found| found.index_recall.is_some());
+    columns.push(column(ColumnKind::IndexRecall, "index_recall", "index recall", 3, approximates));
     columns.extend([
         column(ColumnKind::Seconds, "latency_p50", "s p50", seconds, waited),
         column(ColumnKind::Seconds, "latency_p95", "s p95", seconds, waited),
@@ -171,6 +176,8 @@ pub(super) fn cells(found: &TrialResult, columns: &[Column]) -> Vec<Cell> {
         ColumnKind::Axis => found.trial.labels.get(&column.name).cloned().map_or(Cell::Empty, Cell::Text),
         ColumnKind::Objective => whole(&found.objective),
         ColumnKind::Test => whole(&found.test),
+        ColumnKind::IndexRecall if searches_exactly(found) => Cell::Number(1.0),
+        ColumnKind::IndexRecall => whole(&found.index_recall),
         ColumnKind::Metric => of_metric(found, &column.name),
         ColumnKind::Seconds if column.name == "latency_p50" => Cell::of(found.latency_p50),
         ColumnKind::Seconds => Cell::of(found.latency_p95),
@@ -183,6 +190,12 @@ pub(super) fn cells(found: &TrialResult, columns: &[Column]) -> Vec<Cell> {
         ColumnKind::Money => Cell::of(found.cost_usd),
     };
     columns.iter().map(cell).collect()
+}
+
+/// Whether it compares all vectors with those of a question.
+fn searches_exactly(found: &TrialResult) -> bool {
+    let compares = |pipeline: &PipelineConfig| pipeline.indexes().into_iter().any(IndexKind::compares_vectors);
+    found.trial.pipeline().is_some_and(|pipeline| compares(pipeline) && pipeline.index.is_flat())
 }
 
 fn of_metric(found: &TrialResult, metric: &str) -> Cell {

@@ -140,7 +140,7 @@ fn columns_are_shown_where_they_tell_something() {
     let all = ["retriever", "objective", "test", "recall", "latency_p50", "latency_p95", "tokens", "cost_usd"];
     assert_eq!(shown(&results), all);
     let board = Board::of(&results);
-    let n_hidden = ["index_tokens", "index_cost_usd"].len();
+    let n_hidden = ["index_tokens", "index_cost_usd", "index_recall"].len();
     let n_columns = rag::Axis::ALL.len() - 1 + all.len() + n_hidden;
     assert_eq!(board.columns.len(), n_columns, "tables for programs have all axes, and the price of the index");
     let row = board.row("t03").unwrap();

@@ -4,6 +4,7 @@
 use crate::{
     Error, RunRecord,
     record::experiment_of,
+    session::used_databases::database_access,
     spec::{Experiment, SystemSpec},
 };
 use models::{EndpointAccess, ModelConfig};
@@ -70,6 +71,7 @@ impl Reach {
             reach.functions |= settings.runs_code();
             settings.endpoint_access().into_iter().for_each(|access| reach.add(access));
         }
+        database_access(experiment).into_iter().for_each(|access| reach.add(access));
         reach
     }
 

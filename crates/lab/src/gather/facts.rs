@@ -245,6 +245,10 @@ impl<'a> ChunkReader<'a> {
         let inputs = CorpusInputs { chunks: chunks.to_vec(), ..CorpusInputs::default() };
         let Some(outputs) = self.outputs(&inputs).await? else { return Ok(None) };
         let table = chunk_table(&self.prepared.run_context, &outputs, chunks).await?;
+        // An index of the user's own is searched, whose chunks are not known.
+        if table.searchable().is_empty() {
+            return Ok(None);
+        }
         let searched = SearchedChunks::new(table, chunker, self.min_overlap)?;
         let evidence = self.evidence.clone();
         compute(move || chunk_facts(&searched, &evidence)).await.map(Some)

@@ -104,7 +104,7 @@ async fn measure_one(
         }
         outputs.insert(id, artifact);
     }
-    let (corpus, _) = open_corpus(run_context, &outputs, &inputs).await?;
+    let (corpus, _) = open_corpus(run_context, &outputs, &inputs, Some(&trial.pipeline.index)).await?;
     let models = run_context.models().in_turn(CallTurn::default());
     let config = PipelineConfig { prompt: None, generator: None, ..trial.pipeline.clone() };
     let pipeline = Pipeline::new(&config, corpus, &models)?;

@@ -147,6 +147,7 @@ impl Plan {
         // earlier messages. Without conversations, every question stands alone as it is.
         let standalone = queries.filter(|_| inputs.has_turns() && trial.pipeline.query.rewrites_question());
         let (corpus, enriched) = self.corpus(inputs, trial, documents, standalone);
+        let recall = self.measure_recall(inputs, trial, &corpus);
         let mut passages = self.retrieve(inputs, trial, &corpus, queries);
         for (axis, stage) in trial.pipeline.passage_stages() {
             // Without prompt and generator: they are not part of the key, and may hold the content of a file.
@@ -169,7 +170,7 @@ impl Plan {
         let score = |metric: &MetricConfig| (metric.clone(), self.score(inputs, metric, &scored, asked));
         let scores = metrics.map(score).collect();
         let answers = answers.into_iter().flat_map(|answers| answers.shards).map(|(_, id)| id).collect();
-        TrialTasks { corpus, enriched, queries, passages, answers, replies: None, scores }
+        TrialTasks { corpus, enriched, queries, passages, answers, recall, replies: None, scores }
     }
 
     fn corpus(
@@ -197,10 +198,27 @@ impl Plan {
         // Only an index that compares tokens, with a vector for each, is in shards.
         let (in_shards, in_one_file): (Indexes, Indexes) =
             pipeline.indexes().into_iter().partition(|kind| kind.compares_tokens());
+        let (of_dense, in_one_file): (Indexes, Indexes) =
+            in_one_file.into_iter().partition(|kind| kind.is_of_dense_index());
         let mut indexes: BTreeMap<IndexKind, Vec<TaskId>> = in_one_file
             .into_iter()
             .filter_map(|kind| Some((kind, vec![self.index(inputs, trial, kind, texts, &label)?])))
             .collect();
+        let dense = indexes.get(&IndexKind::Dense).cloned().unwrap_or_default();
+        for kind in of_dense {
+            let label = || format!("{} of {label}", trial.label(Axis::Index));
+            let task = match pipeline.index.graph() {
+                None => {
+                    let index = pipeline.index.clone();
+                    self.add(inputs, work::FillIndexWork { index, chunks: chunks.clone(), dense: dense.clone() }, label)
+                }
+                graph => {
+                    let work = work::IndexWork { graph, ..work::IndexWork::from_vectors(kind, dense.clone()) };
+                    self.add(inputs, work, label)
+                }
+            };
+            indexes.insert(kind, vec![task]);
+        }
         let question_vectors = self.embed_questions(inputs, trial, standalone);
         for (kind, model) in in_shards.into_iter().zip(embedder) {
             // Each shard is a file of the index. No task joins them, so a killed run keeps those that
@@ -227,7 +245,7 @@ impl Plan {
         if let MadeFrom::Texts(_) = kind.made_from() {
             let from = texts.enriched.unwrap_or(texts.chunks).to_vec();
             let analysis = Some(trial.pipeline.text_analysis());
-            let work = work::IndexWork { kind, from, enriched: texts.enriched.is_some(), analysis };
+            let work = work::IndexWork { kind, from, enriched: texts.enriched.is_some(), analysis, graph: None };
             return Some(self.add(inputs, work, || format!("{title} of {label}")));
         }
         let (model, enricher) = (trial.pipeline.embedder.as_deref()?, &trial.pipeline.enrich);
@@ -248,7 +266,7 @@ impl Plan {
             };
             texts.shards().map(embed).collect()
         };
-        let work = work::IndexWork { kind, from, enriched: false, analysis: None };
+        let work = work::IndexWork::from_vectors(kind, from);
         Some(self.add(inputs, work, || format!("{title} of {model} on {label}")))
     }
 
@@ -283,8 +301,8 @@ impl Plan {
         standalone: Option<TaskId>,
     ) -> Option<TaskId> {
         let pipeline = trial.pipeline;
-        let compares = pipeline.passage_stages().iter().any(|(_, stage)| compares_vectors(&stage.indexes()));
-        let compares = compares || pipeline.query.is_nothing() && compares_vectors(&pipeline.retriever.indexes());
+        let compares = pipeline.passage_stages().iter().any(|(_, stage)| stage.compares_question());
+        let compares = compares || pipeline.query.is_nothing() && pipeline.retriever.compares_question();
         let model = pipeline.embedder.as_deref().filter(|_| compares && !inputs.questions.is_empty())?;
         let work =
             work::EmbedQueriesWork { model: model.to_owned(), queries: standalone, standalone: standalone.is_some() };
@@ -304,8 +322,10 @@ impl Plan {
         let retriever = pipeline.search_retriever();
         // A retriever's key holds only the indexes that the retriever searches,
         // not those that other trials need.
-        let indexes = retriever.indexes();
-        let compares = compares_vectors(&indexes);
+        let mut indexes = retriever.indexes();
+        let compares = retriever.compares_question();
+        let index = Some(pipeline.index.clone()).filter(|index| compares && !index.is_flat());
+        indexes.extend(index.iter().flat_map(Component::indexes));
         let written = queries
             .map(|queries| QueryTasks { queries, vectors: self.embed_written(inputs, trial, queries, compares) });
         let mut corpus = corpus.clone();
@@ -314,11 +334,36 @@ impl Plan {
         let work = work::RetrieveWork {
             chunker: pipeline.chunker.clone(),
             embedder: trial.embedder_of(&retriever).or_else(|| trial.embedder_of(&pipeline.chunker)),
-            retriever,
+            retriever: Box::new(retriever),
+            index: index.map(Box::new),
             corpus,
             written,
         };
-        self.add(inputs, work, || format!("retrieve {}", trial.label(Axis::Retriever)))
+        let by_index = match work.index {
+            Some(_) => format!(" by {}", trial.label(Axis::Index)),
+            None => String::new(),
+        };
+        self.add(inputs, work, || format!("retrieve {}{by_index}", trial.label(Axis::Retriever)))
+    }
+
+    /// The recall of an approximate index; none if it is exact, or if written queries are searched in place of the
+    /// questions.
+    fn measure_recall(
+        &mut self,
+        inputs: &PlanInputs<'_>,
+        trial: PipelineTrial<'_>,
+        corpus: &CorpusInputs,
+    ) -> Option<TaskId> {
+        let index = Some(&trial.pipeline.index).filter(|index| !index.is_flat())?;
+        let is_compared = |kind: &IndexKind| *kind == IndexKind::Dense || kind.is_of_dense_index();
+        let indexes = corpus.indexes.iter().filter(|(kind, _)| is_compared(kind));
+        let work = work::MeasureRecallWork {
+            index: index.clone(),
+            indexes: indexes.map(|(kind, files)| (*kind, files.clone())).collect(),
+            question_vectors: corpus.question_vectors?,
+            chunks: trial.pipeline.search_retriever().limit()?,
+        };
+        Some(self.add(inputs, work, || format!("recall of {}", trial.label(Axis::Index))))
     }
 
     /// The queries to search with, unless they are the questions themselves.
@@ -411,9 +456,4 @@ impl Plan {
 /// Whether the chunks' texts are searched as they are.
 fn writes_nothing(enricher: &EnrichConfig) -> bool {
     enricher.is_nothing() || enricher.makes_vectors()
-}
-
-/// Whether one of the indexes compares its vectors with a question's.
-fn compares_vectors(indexes: &Indexes) -> bool {
-    indexes.iter().any(|kind| kind.compares_vectors())
 }

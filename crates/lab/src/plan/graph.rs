@@ -56,6 +56,8 @@ pub struct TrialTasks {
     pub passages: TaskId,
     /// Its answers, in shards.
     pub answers: Vec<TaskId>,
+    /// What its approximate index finds of what an exact one finds; none if it has no such index.
+    pub(crate) recall: Option<TaskId>,
     /// What the replies of the system can hold, if the trial is one: `answers` are then its replies.
     pub(crate) replies: Option<ReplyContents>,
     /// Its scores, in the order of the experiment's metrics; those of each metric in shards.
@@ -68,9 +70,9 @@ impl TrialTasks {
         self.scores.iter().flat_map(|(_, shards)| shards.iter().copied())
     }
 
-    /// The tasks of its answers, scores and passages.
+    /// The tasks of its answers, scores and passages, and of the recall of its index.
     pub(crate) fn results(&self) -> impl Iterator<Item = TaskId> {
-        self.answers.iter().copied().chain(self.scoring()).chain([self.passages])
+        self.answers.iter().copied().chain(self.scoring()).chain([self.passages]).chain(self.recall)
     }
 }
 
@@ -141,9 +143,13 @@ mod index_files {
     type Indexes = BTreeMap<IndexKind, Vec<TaskId>>;
 
     pub(super) fn serialize<S: Serializer>(indexes: &Indexes, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(IndexKind::ALL.len()))?;
+        let mut map = serializer.serialize_map(None)?;
         for kind in IndexKind::ALL {
             let files = indexes.get(kind).map(Vec::as_slice).unwrap_or_default();
+            // Records that were written before there was this kind stay as they are.
+            if kind.is_of_dense_index() && files.is_empty() {
+                continue;
+            }
             // Only an index that compares tokens is in shards, so only it has many files.
             let files = match kind.compares_tokens() {
                 true => Files::Many(files.to_vec()),

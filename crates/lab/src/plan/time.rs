@@ -305,6 +305,7 @@ mod tests {
             from: vec![0],
             enriched: false,
             analysis: None,
+            graph: None,
         }
         .into();
         let (one, other) = (components("one"), components("other"));

@@ -4,7 +4,7 @@ use crate::{
     Error,
     spec::{Experiment, SystemSpec},
 };
-use rag::{Axis, Choice, PipelineConfig};
+use rag::{Axis, Choice, PipelineConfig, index::IndexKind};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -242,7 +242,9 @@ fn of_system(name: &str, spec: &SystemSpec) -> Vec<Trial> {
 fn pipelines(experiment: &Experiment) -> Vec<Trial> {
     let space = &experiment.space;
     let labels_of = |&axis: &Axis| {
-        let values: Vec<Value> = space.on(axis).into_iter().map(Choice::value).collect();
+        // An index that misses nothing is named only beside others.
+        let is_named = axis != Axis::Index || space.on(axis).into_iter().any(|index| !index.indexes().is_empty());
+        let values: Vec<Value> = space.on(axis).into_iter().filter(|_| is_named).map(Choice::value).collect();
         let labels = labels(&values);
         (axis, values, labels)
     };
@@ -250,7 +252,9 @@ fn pipelines(experiment: &Experiment) -> Vec<Trial> {
     let mut trials: Vec<Trial> = Vec::new();
     for pipeline in space.combinations() {
         let label = |(axis, values, labels): &(Axis, Vec<Value>, Vec<String>)| {
-            let value = pipeline.on(*axis).map(Choice::value);
+            // An index of vectors does nothing where no vectors are searched.
+            let compares = || pipeline.indexes().into_iter().any(IndexKind::compares_vectors);
+            let value = pipeline.on(*axis).filter(|_| *axis != Axis::Index || compares()).map(Choice::value);
             let at = value.and_then(|value| values.iter().position(|listed| *listed == value));
             (axis.name().to_owned(), at.map_or_else(|| NONE.to_owned(), |at| labels[at].clone()))
         };

@@ -90,6 +90,10 @@ pub struct TrialResult {
     /// The tokens of the index calls.
     #[serde(default)]
     pub index_tokens: u64,
+    /// The share of the nearest chunks that its approximate index finds, over the questions; none if its index is exact,
+    /// or if written queries were searched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index_recall: Option<Summary>,
     /// What the calls used, by model.
     #[serde(default)]
     pub usage: TrialUsage,
@@ -162,6 +166,7 @@ impl TrialResult {
             cost_usd: Some(0.0),
             index_cost_usd: Some(0.0),
             index_tokens: 0,
+            index_recall: None,
             usage: TrialUsage::default(),
             not_enriched: None,
             p_value: None,

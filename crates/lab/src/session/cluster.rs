@@ -2,6 +2,7 @@
 
 use super::{
     Session,
+    used_databases::database_access,
     used_models::{identities, used_models},
 };
 use crate::{
@@ -14,7 +15,7 @@ use crate::{
 use models::{Library, ModelConfig, ModelDirectory, PullOptions};
 use std::{collections::BTreeSet, path::PathBuf};
 
-/// The variables that hold the keys of the experiment's models and systems.
+/// The variables that hold the keys and addresses of the experiment's models, systems and databases.
 fn key_variables(experiment: &Experiment) -> BTreeSet<String> {
     let used = used_models(experiment);
     let of = |config: &ModelConfig| {
@@ -34,8 +35,9 @@ fn key_variables(experiment: &Experiment) -> BTreeSet<String> {
     };
     let systems = experiment.systems.values().filter_map(|spec| spec.asked()?.settings().endpoint_access());
     let of_systems = systems.flat_map(|access| access.variables);
+    let of_databases = database_access(experiment).into_iter().flat_map(|access| access.variables);
     let models = experiment.models.iter().filter(|(name, _)| used.contains(*name));
-    models.flat_map(|(_, config)| of(config)).chain(of_systems).collect()
+    models.flat_map(|(_, config)| of(config)).chain(of_systems).chain(of_databases).collect()
 }
 
 /// Joins the experiment's cluster.

@@ -138,7 +138,9 @@ fn space_schema(definitions: &mut Definitions) -> Value {
             one_or_several(&value, &format!("{} A value, or a list of values to compare.", axis.about())),
         );
     }
-    let required: Vec<&str> = Axis::ALL.iter().filter(|axis| axis.is_required()).map(|axis| axis.name()).collect();
+    // Where an index that exists is searched, there is no chunker.
+    let required = Axis::ALL.iter().filter(|axis| axis.is_required() && **axis != Axis::Chunker);
+    let required: Vec<&str> = required.map(|axis| axis.name()).collect();
     json!({ "type": "object", "properties": axes, "required": required, "additionalProperties": false })
 }
 

@@ -6,7 +6,10 @@ use super::{
     table::{NamedModel, key_start, read_list, unknown_keys, without_positions},
 };
 use models::ModelKind;
-use rag::{Axis, AxisValue, Choice, InputSize, PipelineConfig, ReadSpace, Space, generate::Prompt};
+use rag::{
+    Axis, AxisValue, Choice, Component, InputSize, PipelineConfig, ReadSpace, Space, chunk::ChunkerConfig,
+    generate::Prompt, retrieve::RetrieverConfig,
+};
 use serde::Serialize;
 use serde_json::Value;
 use std::path::Path;
@@ -144,13 +147,53 @@ fn read_table<'a>(
     references: &mut References,
 ) -> Space {
     unknown_keys(reader, table, Axis::NAMES, place);
-    for &axis in Axis::ALL.iter().filter(|axis| axis.is_required() && table.get(axis.name()).is_none()) {
-        reader.error(at, format!("{place}: the axis `{}` is missing", axis.name()));
+    let missing: Vec<Axis> =
+        Axis::ALL.iter().copied().filter(|axis| axis.is_required() && table.get(axis.name()).is_none()).collect();
+    let mut read = Space::read(&mut AxisReader { reader, place, table, base, chat, references });
+    for axis in missing {
+        // An index of the user's own has chunks already.
+        let has_chunks = !read.retriever.is_empty() && read.retriever.iter().all(|it| it.existing_index().is_some());
+        match axis {
+            Axis::Chunker if has_chunks => read.chunker.extend(uncut()),
+            _ => reader.error(at, format!("{place}: the axis `{}` is missing", axis.name())),
+        }
     }
-    let read = Space::read(&mut AxisReader { reader, place, table, base, chat, references });
+    check_existing_indexes(reader, &read, place, at);
     check_embedder(reader, &read, (place, at, table));
     check_prompt(reader, &read, place, table);
     read
+}
+
+/// The chunker that makes no chunks.
+fn uncut() -> Option<ChunkerConfig> {
+    ChunkerConfig::defaults().into_iter().find(Component::is_nothing)
+}
+
+/// Checks that what reads chunks has chunks to read: an index of the user's own comes without.
+fn check_existing_indexes(reader: &mut ExperimentReader<'_>, read: &Space, place: &str, at: usize) {
+    let existing = read.retriever.iter().find(|retriever| retriever.existing_index().is_some());
+    let needs_chunks = |it: &&RetrieverConfig| it.existing_index().is_none() && !it.is_nothing();
+    let other = read.retriever.iter().find(needs_chunks);
+    if let (Some(other), true) = (other, read.chunker.iter().any(Component::is_nothing)) {
+        let name = other.name();
+        reader.error(
+            at,
+            format!("{place}: the chunker `none` makes no chunks, and the retriever `{name}` searches chunks"),
+        );
+    }
+    let Some(existing) = existing else { return };
+    for axis in [Axis::Reranker, Axis::Refine] {
+        for value in read.on(axis).into_iter().filter(|value| !value.is_nothing() && value.reads_chunks()) {
+            let (stage, name) = (value.name(), existing.name());
+            reader.error(
+                at,
+                format!(
+                    "{place}: `{stage}` reads chunks, and the retriever `{name}` searches an index of \
+                                      yours, which has none; put them into two tables `[[space]]`"
+                ),
+            );
+        }
+    }
 }
 
 /// Checks that instructions are set in one place only: on their axis or in the generators.

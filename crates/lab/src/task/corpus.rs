@@ -6,11 +6,13 @@ use crate::{
     blocking::compute,
     plan::{CorpusInputs, Outputs, TaskId},
 };
+use databases::retrying;
 use models::Matrix;
 use rag::{
-    Chunk, ChunkTable,
-    index::{IndexKind, OpenIndex},
+    Chunk, ChunkTable, Context, VectorSearch,
+    index::{DatabaseIndex, IndexKind, OpenIndex, SEARCH_RETRIES},
     pipeline::OpenCorpus,
+    vector_index::VectorIndexConfig,
 };
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
@@ -26,16 +28,21 @@ impl Default for IndexCache {
     }
 }
 
-/// Opens the inputs of a retrieval, with the questions' vectors.
+/// Opens the inputs of a retrieval, with the questions' vectors. Vectors are searched exactly if no index is given.
 pub(crate) async fn open_corpus(
     cx: &RunContext,
     inputs: &Outputs,
     corpus: &CorpusInputs,
+    index: Option<&VectorIndexConfig>,
 ) -> Result<(OpenCorpus, Option<Matrix>), Error> {
+    let vector_search = index.map_or(Ok(VectorSearch::Exact), |index| index.build(&Context::default()))?;
     let table = chunk_table(cx, inputs, &corpus.chunks).await?;
     let indexes = open_indexes(cx, inputs, &corpus.indexes).await?;
+    if let Some(index) = index {
+        connect(cx, inputs, &corpus.indexes, (index, &indexes)).await?;
+    }
     let queries = decode_matrix(cx, inputs, corpus.question_vectors.filter(|id| inputs.contains_key(id))).await?;
-    Ok((OpenCorpus { table, indexes }, queries))
+    Ok((OpenCorpus { table, indexes, vector_search }, queries))
 }
 
 /// Opens indexes without the table of chunks.
@@ -51,6 +58,40 @@ pub(crate) async fn open_indexes(
         indexes.push(cache.get(names.clone(), || open_index(cx, kind, names)).await?);
     }
     Ok(indexes)
+}
+
+/// Connects an opened index in a database with the database. If the collection is gone, or is not what was written, the
+/// index is set aside, so that it is filled again.
+pub(crate) async fn connect(
+    cx: &RunContext,
+    inputs: &Outputs,
+    files: &BTreeMap<IndexKind, Vec<TaskId>>,
+    (config, indexes): (&VectorIndexConfig, &[Arc<OpenIndex>]),
+) -> Result<(), Error> {
+    let Some(index) = indexes.iter().find_map(|index| index.get::<DatabaseIndex>()) else { return Ok(()) };
+    if index.database().is_ok() {
+        return Ok(());
+    }
+    let environment = &cx.models().model_context().environment;
+    let Some(database) = config.open_database(environment)? else { return Ok(()) };
+    let filled = index.filled();
+    let found = retrying(SEARCH_RETRIES, || database.describe(index.place())).await.map_err(rag::Error::from)?;
+    let problem = match found {
+        None => Some("is gone".to_owned()),
+        Some(found) => match found.manifest {
+            Some(manifest) if manifest.key != filled.key => Some("was filled by another task".to_owned()),
+            Some(manifest) if manifest.rows == Some(filled.rows as u64) && found.rows == filled.rows as u64 => None,
+            Some(_) => Some(format!("has {} records, but {} were written", found.rows, filled.rows)),
+            None => Some("was not made by Reverie".to_owned()),
+        },
+    };
+    if let Some(problem) = problem {
+        let problem = format!("{}, `{}` {problem}", filled.address, filled.collection);
+        let artifact = files.get(&IndexKind::Database).and_then(|files| inputs.get(files.first()?));
+        return Err(cx.store.set_aside(artifact.map_or("", String::as_str), &problem).await.into());
+    }
+    index.connect(database);
+    Ok(())
 }
 
 /// Opens the artifacts that form an index, from files on this machine.

@@ -6,7 +6,10 @@ use crate::{
     spec::EvaluateSpec,
 };
 use eval::metric::MetricContext;
-use models::{Chat, Client, Embedder, Identity, ModelConfig, ModelTokenizer, Reranker, provider};
+use models::{
+    Chat, Client, Embedder, Identity, ModelConfig, ModelTokenizer, Reranker,
+    provider::{self, Environment},
+};
 use rag::Context;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -204,6 +207,9 @@ impl rag::Models for TurnModels<'_> {
     }
     fn reranker(&self, name: &str) -> Result<Reranker, rag::Error> {
         self.models.reranker(name).map_err(component_error)
+    }
+    fn environment(&self) -> Option<Environment> {
+        Some(self.models.model_context().environment.clone())
     }
 }
 

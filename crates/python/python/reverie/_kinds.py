@@ -17,10 +17,12 @@ if TYPE_CHECKING:
         refiners,
         rerankers,
         retrievers,
+        vector_indexes,
     )
     from reverie.enrichers import enrich
     from reverie.queries import query
     from reverie.refiners import refine
+    from reverie.vector_indexes import vector_index
 
 MODULES = (
     "chunkers",
@@ -31,6 +33,7 @@ MODULES = (
     "refiners",
     "rerankers",
     "retrievers",
+    "vector_indexes",
 )
 
 # The modules of names that are no decorator; decorators are in `reverie.functions`.
@@ -38,6 +41,7 @@ HOMES = {
     "enrich": "enrichers",
     "query": "queries",
     "refine": "refiners",
+    "vector_index": "vector_indexes",
 }
 
 __all__ = [
@@ -52,4 +56,6 @@ __all__ = [
     "refiners",
     "rerankers",
     "retrievers",
+    "vector_index",
+    "vector_indexes",
 ]

@@ -214,6 +214,18 @@ class Python(Component):
     concurrency: int | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class None_(Component):
+    """`none`: documents are not cut, because the retriever searches an index of your own.
+
+    It is what a trial gets whose retriever searches an existing index, such as `pgvector`, and need not be listed.
+    Other retrievers find nothing with it, and are refused. The texts of documents are kept, to look up the places of
+    passages.
+    """
+
+    _name: ClassVar[str] = "none"
+
+
 class Chunkers:
     """The chunkers by their names: `reverie.chunker` has them."""
 
@@ -225,3 +237,4 @@ class Chunkers:
     Markdown = Markdown
     Semantic = Semantic
     Python = Python
+    None_ = None_

@@ -16,13 +16,17 @@ from typing import Any, Literal
 from reverie import _core
 from reverie._background import asynchronous, carry_out
 from reverie._command import _connect
+from reverie._function_embedders import FunctionEmbedder, to_embedder
 from reverie._function_models import ServedModels, function_name, is_model, serve_models, settings, split_functions
 from reverie._live import make_watcher
+from reverie._live_systems import LiveSystem, serve_systems
+from reverie._ragas_rows import plain
 from reverie._outcome import check_on_error, report_failures, run_watched
 from reverie.answers import Pipeline
 from reverie.functions import to_metrics
 from reverie._settings import Part
 from reverie.results import Comparison, Results, Trial
+from reverie.systems import split_systems
 from reverie.tables import Table, format_fixed, html_table, warnings_table
 
 
@@ -63,6 +67,7 @@ class Experiment:
         chunker: Any = None,
         enrich: Any = None,
         embedder: Any = None,
+        index: Any = None,
         query: Any = None,
         retriever: Any = None,
         reranker: Any = None,
@@ -79,7 +84,9 @@ class Experiment:
             chunker: The chunkers to compare, as in `space`: a list, or one.
             enrich: What is written beside chunks, to be searched with them: `reverie.enrich`.
             embedder: The names of embedding models to compare: of `models`, or of the catalogue, as everywhere in an
-                experiment where a model is named. A model of the catalogue runs in this process.
+                experiment where a model is named. A model of the catalogue runs in this process. An `Embeddings` of
+                LangChain and a `BaseEmbedding` of LlamaIndex are embedders too, also in `models`.
+            index: How vectors are searched: `reverie.vector_indexes`, or `"flat"`, `"hnsw"`.
             query: How a question becomes the queries that are searched for: `reverie.query`.
             retriever: The retrievers to compare.
             reranker: The rerankers to compare.
@@ -88,7 +95,8 @@ class Experiment:
             prompt: What the model is told to do with passages: `grounded`, `brief`, or the path of a TOML file.
             generator: The generators to compare.
             tables: What else a dictionary would hold: `name`, `corpus`, `dataset`, `models`, `evaluate` and so on. In
-                `metrics` and `objective` of `evaluate`, functions may stand, decorated or plain.
+                `metrics` and `objective` of `evaluate`, functions may stand, decorated or plain. In `systems`, a
+                function, a query engine of LlamaIndex or a runnable of LangChain is a system, as `reverie.system` says.
 
         Raises:
             ValueError: If it has mistakes: all of them, with their keys (in a file their lines) and what to do.
@@ -96,8 +104,8 @@ class Experiment:
         unknown = _describe_unknown(tables)
         if unknown:
             raise ValueError("\n".join(unknown))
-        axes = {"chunker": chunker, "enrich": enrich, "embedder": embedder, "query": query, "retriever": retriever}
-        axes.update({"reranker": reranker, "refine": refine, "prompt": prompt, "generator": generator})
+        axes = {"chunker": chunker, "enrich": enrich, "embedder": embedder, "index": index, "query": query}
+        axes.update({"retriever": retriever, "reranker": reranker, "refine": refine, "prompt": prompt, "generator": generator})
         axes.update({axis: tables.pop(axis) for axis in _core.axes() if axis in tables})
         space = {axis: value for axis, value in axes.items() if value is not None}
         if experiment is None or isinstance(experiment, Mapping):
@@ -108,6 +116,11 @@ class Experiment:
                 merged["evaluate"] = {**evaluate, **{name: to_metrics(value) for name, value in given.items()}}
             if space:
                 merged["space"] = {**(merged.get("space") or {}), **space}
+            if merged.get("dataset") is not None:
+                merged["dataset"] = plain(merged["dataset"])
+            self._systems: dict[str, LiveSystem] = {}
+            if merged.get("systems"):
+                merged["systems"], self._systems = split_systems(merged["systems"])
             merged, functions = _extract_functions(merged)
             self._functions: dict[str, Callable[..., Any]] = functions
             self._core = _core.Experiment(merged, os.path.abspath(base or "."))
@@ -116,7 +129,7 @@ class Experiment:
             names = ", ".join([*space, *tables])
             raise ValueError(f"{names}: cannot be combined with an experiment file, {experiment}")
         path = Path(experiment)
-        self._functions = {}
+        self._functions, self._systems = {}, {}
         self._core = _core.Experiment(path.read_text(encoding="utf-8"), os.path.abspath(base or path.parent))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -280,8 +293,8 @@ class Experiment:
 
     @contextmanager
     def _serve_functions(self) -> Iterator[None]:
-        """Functions that stand for models can be asked for as long as this lasts."""
-        with serve_models(self._functions):
+        """Functions that stand for models, and objects that are systems, can be asked for as long as this lasts."""
+        with serve_models(self._functions), serve_systems(self._systems):
             yield
 
     def __repr__(self) -> str:
@@ -299,10 +312,15 @@ def _extract_functions(tables: Mapping[str, Any]) -> tuple[dict[str, Any], dict[
     models, functions = split_functions(tables.get("models") or {})
 
     def named(value: Any) -> Any:
-        """A function as the name of a model."""
+        """A function, or an embedding model of LangChain or LlamaIndex, as the name of a model."""
+        value = to_embedder(value)
         if not is_model(value):
             return value
-        known = next((name for name, function in functions.items() if function is value), None)
+        same = getattr(value, "model", None) if isinstance(value, FunctionEmbedder) else None
+        known = next(
+            (name for name, each in functions.items() if each is value or (same is not None and getattr(each, "model", None) is same)),
+            None,
+        )
         name = known or function_name(value, {*models, *functions})
         functions[name] = value
         return name
@@ -310,7 +328,7 @@ def _extract_functions(tables: Mapping[str, Any]) -> tuple[dict[str, Any], dict[
     def walk(value: Any, key: str, depth: int = 0) -> Any:
         if depth > _MOST_LEVELS:
             raise ValueError("settings are nested too deep: do they hold themselves?")
-        if key in ("model", "judge", "writer"):
+        if key in ("model", "judge", "writer", "embedder"):
             value = [named(each) for each in value] if isinstance(value, (list, tuple)) else named(value)
         if isinstance(value, Part):
             changed = {field.name: walk(getattr(value, field.name), field.name, depth + 1) for field in dataclasses.fields(value)}
@@ -321,7 +339,7 @@ def _extract_functions(tables: Mapping[str, Any]) -> tuple[dict[str, Any], dict[
             return [walk(each, "", depth + 1) for each in value]
         return value
 
-    walked = {key: value if key in ("models", "dataset") else walk(value, key) for key, value in tables.items()}
+    walked = {key: value if key in ("models", "dataset", "systems") else walk(value, key) for key, value in tables.items()}
     if functions:
         walked["models"] = {**models, **{name: settings(name, function) for name, function in functions.items()}}
     return walked, functions

@@ -14,7 +14,7 @@ from reverie._settings import Component
 
 @dataclass(frozen=True, kw_only=True)
 class Dense(Component):
-    """`dense`: the chunks whose vectors are nearest to the question's, exactly.
+    """`dense`: the chunks whose vectors are nearest to the question's.
 
     Use it when questions are worded differently from the documents. It is weak at names, codes and rare words; `hybrid`
     is strong at both.
@@ -157,6 +157,122 @@ class Mmr(Component):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Pgvector(Component):
+    """`pgvector`: searches a table of PostgreSQL that you have filled, with the extension pgvector.
+
+    Use it if your application has its vectors in PostgreSQL: trials differ in how the table is searched, and in all
+    that comes after it. Nothing is written there. The trial's embedder must be the one that filled the table: before a
+    run, the texts of some rows are embedded and compared with their vectors. The right to `select` is enough.
+
+    Args:
+        fields: Columns by the names that filters use, such as `{ year = "published" }`.
+        table: The table or view, as `table` or `schema.table`.
+        id: The column with the id. Default: the primary key.
+        vector: The column with the vector. Default `embedding`.
+        text: The column with the text. Default `text`.
+        document: The column with the path of the document in the corpus, its file's name, or the name without its
+            ending. `meta.source` is the value `source` of a JSON column `meta`. Without it, passages are looked for in
+            all documents.
+        page: The column with the page.
+        title: The column with the title.
+        metadata: A JSON column with the other fields that filters may name.
+        condition: A condition in SQL that all rows must meet, such as `"lang = 'en'"`.
+        metric: `cosine`, `inner_product` or `l2`: what the table is indexed for. Default `cosine`.
+        top_k: The most passages to return. Default 5.
+        ef: How many near vectors an `hnsw` index keeps during a search. Default: the server's.
+        probes: The clusters that an `ivfflat` index looks into. Default: the server's.
+        exact: Whether to compare every vector, without the index. Default false.
+        version: What stands for the content of the table in keys. Default: its number of rows, and PostgreSQL's count
+            of changes.
+        url: The address of the database, or `env:NAME` for a variable that holds it. An address with a password must be
+            in a variable.
+        identity: A name that stands for the address in keys, if a database has several addresses. Default: the address
+            without user and password.
+        timeout_seconds: The most seconds that one call may take; building an index takes as long as it takes. Default
+            30.
+        concurrency: The most calls at once. Default 64.
+        plain: Whether a password or a key may be sent to another machine without TLS. Default false.
+    """
+
+    _name: ClassVar[str] = "pgvector"
+
+    fields: Mapping[str, Any]
+    table: str = ""
+    id: str | None = None
+    vector: str = "embedding"
+    text: str = "text"
+    document: str | None = None
+    page: str | None = None
+    title: str | None = None
+    metadata: str | None = None
+    condition: str | None = None
+    metric: Literal["cosine", "inner_product", "l2"] = "cosine"
+    top_k: int = 5
+    ef: int | None = None
+    probes: int | None = None
+    exact: bool = False
+    version: str | None = None
+    url: str = "env:DATABASE_URL"
+    identity: str | None = None
+    timeout_seconds: int = 30
+    concurrency: int = 64
+    plain: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chroma(Component):
+    """`chroma`: searches a collection of a Chroma server that you have filled.
+
+    Use it if your application has its vectors in Chroma. Nothing is written there. The trial's embedder must be the one
+    that filled the collection: before a run, the texts of some records are embedded and compared with their vectors.
+
+    Args:
+        fields: Keys of the metadata by the names that filters use, where they differ.
+        collection: The name of the collection.
+        document: The key of the metadata with the path of the document in the corpus, its file's name, or the name
+            without its ending. Without it, passages are looked for in all documents.
+        page: The key of the metadata with the page.
+        title: The key of the metadata with the title.
+        condition: A condition that all records must meet, as Chroma's `where` in JSON.
+        metric: `cosine`, `inner_product` or `l2`: what the collection is indexed for. Chroma's own default is `l2`.
+            Default `cosine`.
+        top_k: The most passages to return. Default 5.
+        tenant: Default `default_tenant`.
+        database: Default `default_database`.
+        api_key: The key of the server, as `env:NAME`; none if not set.
+        version: What stands for the content of the collection in keys. Default: its number of records.
+        url: The address of the database, or `env:NAME` for a variable that holds it. An address with a password must be
+            in a variable.
+        identity: A name that stands for the address in keys, if a database has several addresses. Default: the address
+            without user and password.
+        timeout_seconds: The most seconds that one call may take; building an index takes as long as it takes. Default
+            30.
+        concurrency: The most calls at once. Default 64.
+        plain: Whether a password or a key may be sent to another machine without TLS. Default false.
+    """
+
+    _name: ClassVar[str] = "chroma"
+
+    fields: Mapping[str, Any]
+    collection: str = ""
+    document: str | None = None
+    page: str | None = None
+    title: str | None = None
+    condition: str | None = None
+    metric: Literal["cosine", "inner_product", "l2"] = "cosine"
+    top_k: int = 5
+    tenant: str = "default_tenant"
+    database: str = "default_database"
+    api_key: str | None = None
+    version: str | None = None
+    url: str = "http://127.0.0.1:8000"
+    identity: str | None = None
+    timeout_seconds: int = 30
+    concurrency: int = 64
+    plain: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class Python(Component):
     """`python`: chunks that a function of the user's own finds.
 
@@ -203,5 +319,7 @@ class Retrievers:
     Bm25 = Bm25
     Hybrid = Hybrid
     Mmr = Mmr
+    Pgvector = Pgvector
+    Chroma = Chroma
     Python = Python
     None_ = None_

@@ -14,7 +14,9 @@ const COMMAND: &str = "make classes";
 /// The stages whose components have settings, and the metrics.
 fn kinds() -> Vec<Kind> {
     let stages = Axis::ALL.iter().filter_map(|axis| {
-        Some(Kind { module: plural(axis.name()), name: axis.name(), docs: axis.docs(), schema: axis.schema()? })
+        // `reverie.index` is a function: it makes an index of chunks.
+        let name = if *axis == Axis::Index { axis.stage() } else { axis.name() };
+        Some(Kind { module: plural(name), name, docs: axis.docs(), schema: axis.schema()? })
     });
     let docs = MetricConfig::NAMES.iter().copied().zip(MetricConfig::docs()).collect();
     let metrics = Kind { module: plural("metric"), name: "metric", docs, schema: MetricConfig::schema() };
@@ -26,6 +28,7 @@ fn plural(name: &str) -> String {
     match name {
         "enrich" => return "enrichers".to_owned(),
         "refine" => return "refiners".to_owned(),
+        "vector_index" => return "vector_indexes".to_owned(),
         _ => {}
     }
     match name.strip_suffix('y') {

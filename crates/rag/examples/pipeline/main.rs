@@ -137,7 +137,7 @@ impl Pipeline {
     }
 
     fn corpus(&self) -> Corpus<'_> {
-        Corpus { table: &self.table, indexes: &self.indexes }
+        Corpus::exact(&self.table, &self.indexes)
     }
 
     fn chunker(&self) -> Result<&dyn Chunker, Box<dyn Error>> {

@@ -33,6 +33,7 @@ components! {
         Markdown => markdown,
         Semantic => semantic,
         Python => python,
+        None => none,
     }
 }
 

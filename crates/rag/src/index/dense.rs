@@ -278,10 +278,27 @@ impl DenseIndex {
         share(batches, || Top::new(k), score, Top::merge).into_sorted()
     }
 
-    fn score(&self, entry: u32, query: &[f32]) -> f32 {
+    pub(super) fn score(&self, entry: u32, query: &[f32]) -> f32 {
         let columns = self.header.columns();
         let start = entry as usize * columns;
         self.kernel.score(&self.data()[start..start + columns], query)
+    }
+
+    /// One row as it is stored: the vector, filled up with zeros.
+    pub(super) fn row(&self, entry: u32) -> &[f32] {
+        let columns = self.header.columns();
+        let start = entry as usize * columns;
+        &self.data()[start..start + columns]
+    }
+
+    /// The inner product of two stored rows.
+    pub(super) fn row_product(&self, one: &[f32], other: &[f32]) -> f32 {
+        self.kernel.score(one, other)
+    }
+
+    /// BLAKE3 of all rows, as the file's header states it.
+    pub(super) fn checksum(&self) -> [u8; 32] {
+        self.header.checksum
     }
 
     fn scan(&self, first: usize, rows: &[f32], queries: &[&[f32]], tops: &mut [Top]) {
@@ -304,7 +321,7 @@ impl DenseIndex {
         }
     }
 
-    fn padded(&self, query: &[f32]) -> Result<Vec<f32>, Error> {
+    pub(super) fn padded(&self, query: &[f32]) -> Result<Vec<f32>, Error> {
         if query.len() != self.dimensions() {
             let (query, index) = (query.len(), self.dimensions());
             let reason = format!(

@@ -75,6 +75,10 @@ pub enum MadeFrom {
     Vectors(CreateVectors),
     /// A vector for each token of each chunk. A [`TokenWriter`] wrote its files, one for each shard of chunks.
     TokenVectors,
+    /// The dense index over the same chunks. [`GraphIndex`](super::GraphIndex) makes it.
+    DenseIndex,
+    /// The chunks and the dense index over them, which are written into a database.
+    Records,
 }
 
 /// Begins the file of an index for vectors with this number of dimensions.
@@ -99,12 +103,17 @@ impl OpenIndex {
 impl IndexKind {
     /// Whether it is made from vectors of the trial's embedder.
     pub fn embeds(self) -> bool {
-        !matches!(self.made_from(), MadeFrom::Texts(_))
+        matches!(self.made_from(), MadeFrom::Vectors(_) | MadeFrom::TokenVectors)
     }
 
     /// Whether a question's vector is compared with its entries.
     pub fn compares_vectors(self) -> bool {
         matches!(self.made_from(), MadeFrom::Vectors(_))
+    }
+
+    /// Whether it is made from the dense index.
+    pub fn is_of_dense_index(self) -> bool {
+        matches!(self.made_from(), MadeFrom::DenseIndex | MadeFrom::Records)
     }
 
     /// Whether the vectors of a question's tokens are compared with its

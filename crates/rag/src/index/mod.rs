@@ -16,7 +16,9 @@ mod top;
 mod vector_writer;
 
 pub use bm25::Saturation;
+pub use database::{FilledCollection, SEARCH_RETRIES};
 pub use dense_file::DenseWriter;
+pub use graph::{BuiltGraph, GraphProgress, GraphSettings};
 pub use kind::{CreateVectors, Index, IndexedTexts, MadeFrom, OpenIndex, document_starts};
 pub use token_file::{TokenBlock, TokenWriter};
 pub use vector_writer::VectorWriter;
@@ -32,6 +34,10 @@ kind::kinds! {
     Bm25 => bm25::Bm25Index,
     /// A vector for each token of each chunk.
     Tokens => token_index::TokenIndex,
+    /// A graph over the vectors of the dense index.
+    Hnsw => graph::GraphIndex,
+    /// A collection of a database.
+    Database => database::DatabaseIndex,
 }
 
 /// The kinds of index that a component searches.

@@ -5,7 +5,7 @@ use super::{AskedQuestion, OpenCorpus, RemoteChunks, Retrieval, SearchableQuesti
 use crate::{
     ChunkTable, Component, Context, Error, Hit, Passage, PassageStep, PassagesWithRemarks, PipelineConfig,
     chunk::Chunker,
-    corpus::{Corpus, Query},
+    corpus::{Corpus, Query, VectorSearch},
     index::{DenseIndex, OpenIndex},
     python::{caller, on_behalf_of_blocking},
     query::{QueryWriter, SearchQuery, WrittenQueries, vectors},
@@ -119,7 +119,7 @@ impl Search {
                     ChunkAccess::Here(corpus) => step.runner.run_with_remarks(query, corpus.corpus(), passages).await,
                     ChunkAccess::Remote(chunks) if step.reads_chunks => chunks.step(at_step, query, passages).await,
                     ChunkAccess::Remote(_) => {
-                        step.runner.run_with_remarks(query, Corpus { table: &nothing, indexes: &[] }, passages).await
+                        step.runner.run_with_remarks(query, Corpus::exact(&nothing, &[]), passages).await
                     }
                 }
             };
@@ -223,13 +223,13 @@ impl SearchStages {
             return tokio::task::block_in_place(|| runtime.block_on(found));
         }
         let (chunker, retriever) = (self.chunker.clone(), self.retriever.clone());
-        let (table, indexes) = (corpus.table.clone(), corpus.indexes.to_vec());
+        let (table, indexes, vector_search) = (corpus.table.clone(), corpus.indexes.to_vec(), corpus.vector_search);
         // The labels of the trials that this search is for: they stand before the lines that a user's function prints.
         let (caller, span) = (caller(), Span::current());
         let found = tokio::task::spawn_blocking(models::ledger::carry(move || {
             let _entered = span.entered();
             let (corpus, queries) =
-                (Corpus { table: &table, indexes: &indexes }, searches(&questions, vectors.as_ref()));
+                (Corpus { table: &table, indexes: &indexes, vector_search }, searches(&questions, vectors.as_ref()));
             let found = find(&*chunker, &*retriever, &corpus, &queries);
             on_behalf_of_blocking(&caller, || runtime.block_on(found))
         }));
@@ -248,7 +248,10 @@ fn is_short(questions: &[Vec<SearchQuery>]) -> bool {
 fn is_small(corpus: &Corpus<'_>) -> bool {
     let chunks = corpus.table.searchable().len();
     let dimensions = |index: &Arc<OpenIndex>| index.get::<DenseIndex>().map_or(0, DenseIndex::dimensions);
-    chunks <= FEW_CHUNKS && corpus.indexes.iter().all(|index| chunks * dimensions(index) <= FEW_NUMBERS)
+    // A search that waits for a database is no work for this thread.
+    !matches!(corpus.vector_search, VectorSearch::Database { .. })
+        && chunks <= FEW_CHUNKS
+        && corpus.indexes.iter().all(|index| chunks * dimensions(index) <= FEW_NUMBERS)
 }
 
 /// The passages of questions. Each question is searched with one query or
@@ -281,7 +284,8 @@ pub async fn find(
 }
 
 /// Joins the passages of each question's queries, for a retriever that finds passages of its own. With a filter, only
-/// passages that overlap a chunk which passes it are kept. A remark counts the passages that are in no document.
+/// passages that overlap a chunk which passes it are kept; where there are no chunks to search, the retriever has followed
+/// the filter itself. A remark counts the passages that are in no document.
 fn join_passages(
     corpus: &Corpus<'_>,
     questions: &[Vec<Query<'_>>],
@@ -291,7 +295,7 @@ fn join_passages(
     let joined = questions.iter().map(|queries| {
         let mut lists = Vec::with_capacity(queries.len());
         for (query, mut passages) in queries.iter().zip(found.by_ref()) {
-            if let Some(filter) = query.filter {
+            if let Some(filter) = query.filter.filter(|_| !corpus.table.searchable().is_empty()) {
                 let mask = &corpus.table.entries_passing(filter)?.mask;
                 let passes = |row: &u32| corpus.entry(*row).is_some_and(|entry| mask[entry as usize]);
                 passages.retain(|passage| passage.rows.iter().any(passes));

@@ -166,7 +166,7 @@ mod tests {
         let config: Config = serde_json::from_value(config).unwrap();
         let step = config.build(&Context::default()).unwrap();
         let query = Query { text: "q", embedding: None, tokens: None, filter: None };
-        step.run(query, Corpus { table, indexes: &[] }, hits(table, rows)).await.unwrap()
+        step.run(query, Corpus::exact(table, &[]), hits(table, rows)).await.unwrap()
     }
 
     #[tokio::test]

@@ -354,7 +354,7 @@ pub(crate) mod tests {
             json!({ "token": { "chunk_size": 12, "chunk_overlap": 3 } }),
         ] {
             let table = chunks(chunker.clone(), &texts);
-            let corpus = Corpus { table: &table, indexes: &[] };
+            let corpus = Corpus::exact(&table, &[]);
             for round in 0..20 {
                 let n = below(&mut state, table.searchable().len());
                 let mut rows: Vec<u32> = Vec::new();

@@ -160,7 +160,7 @@ mod tests {
     }
 
     async fn run(n: usize, passages: Vec<Passage>, table: &std::sync::Arc<crate::ChunkTable>) -> Vec<Passage> {
-        let corpus = Corpus { table, indexes: &[] };
+        let corpus = Corpus::exact(table, &[]);
         let step = Config { chunks: n }.build(&Context::default()).unwrap();
         step.run(Query { text: "q", embedding: None, tokens: None, filter: None }, corpus, passages).await.unwrap()
     }

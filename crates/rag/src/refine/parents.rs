@@ -127,7 +127,7 @@ mod tests {
                         four. Five five. Six six. Seven seven. Eight eight.";
 
     async fn run(config: Config, rows: &[u32], table: &std::sync::Arc<ChunkTable>) -> Vec<Passage> {
-        let corpus = Corpus { table, indexes: &[] };
+        let corpus = Corpus::exact(table, &[]);
         let step = config.build(&Context::default()).unwrap();
         let query = Query { text: "q", embedding: None, tokens: None, filter: None };
         step.run(query, corpus, hits(table, rows)).await.unwrap()
@@ -143,7 +143,7 @@ mod tests {
         let parent = table.chunk(table.chunk(first).parent.unwrap());
         assert_eq!((passages[1].text.as_str(), passages[1].span), (parent.text.as_str(), parent.span));
         assert_eq!((passages[1].score, passages[1].rows.as_slice()), (0.5, &[first, first + 1][..]));
-        let corpus = Corpus { table: &table, indexes: &[] };
+        let corpus = Corpus::exact(&table, &[]);
         let step = Config::default().build(&Context::default()).unwrap();
         let query = Query { text: "q", embedding: None, tokens: None, filter: None };
         assert_eq!(step.run(query, corpus, passages.clone()).await.unwrap(), passages, "parents stay");

@@ -137,7 +137,7 @@ mod tests {
         let passages = (0..).zip(scores).map(|(row, &score)| table.passage(Hit { row, score })).collect();
         let step = serde_json::from_value::<Config>(config).unwrap().build(&Context::default())?;
         let query = Query { text: "q", embedding: None, tokens: None, filter: None };
-        let made = step.run(query, Corpus { table: &table, indexes: &[] }, passages).await?;
+        let made = step.run(query, Corpus::exact(&table, &[]), passages).await?;
         Ok(made.into_iter().map(|passage| (passage.document, passage.score)).collect())
     }
 

@@ -1,4 +1,4 @@
-//! `dense`: the chunks whose vectors are nearest to the question's, exactly.
+//! `dense`: the chunks whose vectors are nearest to the question's.
 //!
 //! Use it when questions are worded differently from the documents. It is weak
 //! at names, codes and rare words; `hybrid` is strong at both.
@@ -51,7 +51,7 @@ impl Config {
 #[async_trait]
 impl Retriever for Config {
     async fn retrieve(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error> {
-        let mut found = dense_search(NAME, queries, corpus, self.top_k)?;
+        let mut found = dense_search(NAME, queries, corpus, self.top_k).await?;
         if let Some(cutoff) = self.cutoff {
             found.iter_mut().for_each(|hits| hits.retain(|hit| hit.score >= cutoff));
         }
@@ -64,7 +64,7 @@ impl Retriever for Config {
         corpus: &Corpus<'_>,
         depth: usize,
     ) -> Result<Vec<Vec<Hit>>, Error> {
-        dense_search(NAME, queries, corpus, depth)
+        dense_search(NAME, queries, corpus, depth).await
     }
 }
 

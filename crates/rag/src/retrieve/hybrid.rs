@@ -31,6 +31,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
+use tracing::Instrument;
 
 pub(super) const VERSION: u32 = 2;
 const NAME: &str = "retriever hybrid";
@@ -191,7 +192,8 @@ impl Retriever for Hybrid {
         corpus: &Corpus<'_>,
         depth: usize,
     ) -> Result<Vec<Vec<Hit>>, Error> {
-        let dense = trace::stage("search", "dense").in_scope(|| dense_search(NAME, queries, corpus, depth))?;
+        let search = trace::stage("search", "dense");
+        let dense = dense_search(NAME, queries, corpus, depth).instrument(search).await?;
         let bm25 =
             trace::stage("search", "bm25").in_scope(|| bm25_search(NAME, queries, corpus, depth, &self.words))?;
         let join = |(dense, bm25): (Vec<Hit>, Vec<Hit>)| match &self.fusion {

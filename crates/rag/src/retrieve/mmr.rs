@@ -64,7 +64,7 @@ struct Mmr {
 #[async_trait]
 impl Retriever for Mmr {
     async fn retrieve(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error> {
-        let found = dense_search(NAME, queries, corpus, self.candidates)?;
+        let found = dense_search(NAME, queries, corpus, self.candidates).await?;
         let index = corpus.index::<DenseIndex>(NAME)?;
         found.into_iter().map(|candidates| self.choose(candidates, index, corpus)).collect()
     }
@@ -79,7 +79,7 @@ impl Retriever for Mmr {
         corpus: &Corpus<'_>,
         depth: usize,
     ) -> Result<Vec<Vec<Hit>>, Error> {
-        dense_search(NAME, queries, corpus, depth)
+        dense_search(NAME, queries, corpus, depth).await
     }
 }
 

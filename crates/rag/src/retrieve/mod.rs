@@ -1,7 +1,10 @@
 //! `retrieve`: a query becomes hits.
 
+mod existing;
 mod fusion;
 mod placing;
+
+pub use existing::IndexMetric;
 
 pub(crate) use fusion::{reciprocal_rank, reciprocal_rank_of_passages};
 
@@ -10,12 +13,15 @@ use crate::{
     analysis::TextAnalysis,
     chunk::WAITS,
     component::{components, default_candidates, ensure},
-    corpus::{Corpus, Query},
-    index::{Bm25Index, DenseIndex, Saturation},
+    corpus::{Corpus, Query, VectorSearch},
+    filter::Filter,
+    index::{Bm25Index, DatabaseIndex, DenseIndex, GraphIndex, Saturation},
 };
 use async_trait::async_trait;
+use databases::{DatabaseQuery, SearchOptions};
 use futures::FutureExt;
 use rayon::prelude::*;
+use std::collections::HashSet;
 
 components! {
     /// Which retriever, and its settings.
@@ -25,6 +31,8 @@ components! {
         Bm25 => bm25,
         Hybrid => hybrid,
         Mmr => mmr,
+        Pgvector => pgvector,
+        Chroma => chroma,
         Python => python,
         None => none,
     }
@@ -106,8 +114,15 @@ fn sort(hits: &mut [Hit]) {
     hits.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.row.cmp(&b.row)));
 }
 
+/// The chunks that passages touch, each with the score of the first passage that does.
+fn touched(passages: &[Passage]) -> Vec<Hit> {
+    let mut seen = HashSet::new();
+    let hits = passages.iter().flat_map(|passage| passage.rows.iter().map(|&row| Hit { row, score: passage.score }));
+    hits.filter(|hit| seen.insert(hit.row)).collect()
+}
+
 /// The nearest chunks for each query, best first, equal scores by row.
-fn dense_search(
+async fn dense_search(
     component: &'static str,
     queries: &[Query<'_>],
     corpus: &Corpus<'_>,
@@ -116,6 +131,15 @@ fn dense_search(
     let index = corpus.index::<DenseIndex>(component)?;
     let vectors: Option<Vec<&[f32]>> = queries.iter().map(|query| query.embedding).collect();
     let vectors = vectors.ok_or(Error::Needs { component, part: "a vector of the question" })?;
+    if let VectorSearch::Graph { ef } = corpus.vector_search {
+        let graph = corpus.index::<GraphIndex>(component)?;
+        return graph_search((graph, ef), index, queries, &vectors, corpus, k);
+    }
+    if let VectorSearch::Database { ef, probes } = corpus.vector_search {
+        let database = corpus.index::<DatabaseIndex>(component)?;
+        let options = SearchOptions { ef, probes, ..SearchOptions::top(k) };
+        return database_search((database, options), index, queries, &vectors, corpus).await;
+    }
     if queries.iter().all(|query| query.filter.is_none()) {
         return Ok(index.search(&vectors, k)?.into_iter().map(|found| corpus.hits(found)).collect());
     }
@@ -126,6 +150,57 @@ fn dense_search(
         }))
     };
     queries.iter().zip(vectors).map(one).collect()
+}
+
+/// [`dense_search`] by a graph over the same vectors.
+fn graph_search(
+    (graph, ef): (&GraphIndex, usize),
+    index: &DenseIndex,
+    queries: &[Query<'_>],
+    vectors: &[&[f32]],
+    corpus: &Corpus<'_>,
+    k: usize,
+) -> Result<Vec<Vec<Hit>>, Error> {
+    if queries.iter().all(|query| query.filter.is_none()) {
+        return Ok(graph.search(index, vectors, k, ef)?.into_iter().map(|found| corpus.hits(found)).collect());
+    }
+    let one = |(query, &vector): (&Query<'_>, &&[f32])| {
+        Ok(corpus.hits(match query.filter {
+            Some(filter) => graph.search_among(index, vector, k, ef, &corpus.table.entries_passing(filter)?.entries)?,
+            None => graph.search(index, &[vector], k, ef)?.pop().unwrap_or_default(),
+        }))
+    };
+    queries.iter().zip(vectors).map(one).collect()
+}
+
+/// [`dense_search`] by a database that holds the same vectors.
+async fn database_search(
+    (database, options): (&DatabaseIndex, SearchOptions),
+    index: &DenseIndex,
+    queries: &[Query<'_>],
+    vectors: &[&[f32]],
+    corpus: &Corpus<'_>,
+) -> Result<Vec<Vec<Hit>>, Error> {
+    // A filter that the database has no words for, or that it cannot follow to its end, is answered from the vectors.
+    let mut filters = Vec::with_capacity(queries.len());
+    for query in queries {
+        let passing = query.filter.map(|filter| corpus.table.entries_passing(filter)).transpose()?;
+        filters.push((passing, query.filter.and_then(Filter::record_filter)));
+    }
+    let is_asked = |place: &usize| filters[*place].0.is_none() || filters[*place].1.is_some();
+    let asked: Vec<usize> = (0..queries.len()).filter(is_asked).collect();
+    let of = |&place: &usize| DatabaseQuery { vector: vectors[place], filter: filters[place].1.as_ref() };
+    let found = database.search(&asked.iter().map(of).collect::<Vec<_>>(), &options).await?;
+    let mut hits: Vec<Option<Vec<Hit>>> = vec![None; queries.len()];
+    for (place, found) in asked.into_iter().zip(found) {
+        hits[place] = found.map(|found| corpus.hits(found));
+    }
+    let exact = |(place, hits): (usize, Option<Vec<Hit>>)| match (hits, &filters[place].0) {
+        (Some(hits), _) => Ok(hits),
+        (None, Some(passing)) => Ok(corpus.hits(index.search_among(vectors[place], options.top, &passing.entries)?)),
+        (None, None) => Ok(Vec::new()),
+    };
+    hits.into_iter().enumerate().map(exact).collect()
 }
 
 /// Settings of a search by words: how texts are cut into terms, and how terms are weighed.
@@ -257,11 +332,11 @@ pub(crate) mod tests {
         }
 
         pub(crate) fn corpus(&self) -> Corpus<'_> {
-            Corpus { table: &self.table, indexes: &self.indexes }
+            Corpus::exact(&self.table, &self.indexes)
         }
 
         pub(crate) fn open(self) -> crate::pipeline::OpenCorpus {
-            crate::pipeline::OpenCorpus { table: self.table, indexes: self.indexes }
+            crate::pipeline::OpenCorpus { table: self.table, indexes: self.indexes, vector_search: VectorSearch::Exact }
         }
 
         pub(crate) fn query<'a>(&self, text: &'a str, embedding: &'a [f32]) -> Query<'a> {
@@ -285,7 +360,8 @@ pub(crate) mod tests {
         let fixture = Fixture::with_vectors(&[[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]]);
         let queries = [fixture.query("cat dog fox", &[1.0, 0.0]), fixture.query("zebra", &[0.0, -1.0])];
         // Without a file there is no function.
-        let searches = |config: &RetrieverConfig| !config.is_nothing() && config.build(&Context::default()).is_ok();
+        let has_chunks = |config: &RetrieverConfig| !config.is_nothing() && config.existing_index().is_none();
+        let searches = |config: &RetrieverConfig| has_chunks(config) && config.build(&Context::default()).is_ok();
         for config in RetrieverConfig::defaults().into_iter().filter(searches) {
             let name = config.name();
             let smaller = serde_json::json!({ name: { "top_k": 2 } });

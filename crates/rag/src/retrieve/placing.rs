@@ -54,6 +54,22 @@ impl<'a> PlacedTexts<'a> {
         }
     }
 
+    /// The document of this path, or else the only one with this file name, or with this name without its ending.
+    pub(super) fn document_of(&self, name: &str) -> Option<String> {
+        if !self.table.of_document(name).is_empty() {
+            return Some(name.to_owned());
+        }
+        let file = |path: &str| path.rsplit(['/', '\\']).next().unwrap_or_default().to_lowercase();
+        let stem = |file: String| file.rsplit_once('.').map_or(file.clone(), |(stem, _)| stem.to_owned());
+        let only = |is_it: &dyn Fn(&str) -> bool| {
+            let mut found = self.documents().filter(|document| is_it(document));
+            found.next().filter(|_| found.next().is_none()).map(str::to_owned)
+        };
+        let wanted = file(name);
+        only(&|document| file(document) == wanted)
+            .or_else(|| only(&|document| stem(file(document)) == stem(wanted.clone())))
+    }
+
     /// The names of the documents, in the order of the table.
     fn documents(&self) -> impl Iterator<Item = &str> {
         self.table.chunks().chunk_by(|a, b| a.document == b.document).map(|chunks| chunks[0].document.as_str())

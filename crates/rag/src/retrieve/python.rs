@@ -32,7 +32,7 @@
 use super::{
     Retriever, SearchOutput, check_top_k, finds_top_k,
     placing::{PlacedTexts, TextPlace},
-    sort,
+    sort, touched,
 };
 use crate::{
     Component, Context, Error, Hit, Passage, Span,
@@ -158,13 +158,6 @@ fn passages(list: &Value, texts: &PlacedTexts<'_>, top_k: usize) -> Result<Vec<P
     passages.sort_by(|a, b| b.score.total_cmp(&a.score));
     passages.truncate(top_k);
     Ok(passages)
-}
-
-/// The chunks that passages touch, each with the score of the first passage that does.
-fn touched(passages: &[Passage]) -> Vec<Hit> {
-    let mut seen = HashSet::new();
-    let hits = passages.iter().flat_map(|passage| passage.rows.iter().map(|&row| Hit { row, score: passage.score }));
-    hits.filter(|hit| seen.insert(hit.row)).collect()
 }
 
 /// Why what the function returned names no hits.

@@ -57,6 +57,17 @@ pub struct Garbage {
 }
 
 impl Garbage {
+    /// Takes an object out, so that it stays.
+    pub fn keep(&mut self, name: &str) {
+        for list in [&mut self.partial, &mut self.unused, &mut self.damaged, &mut self.leftovers] {
+            if let Some(place) = list.iter().position(|object| object.name == name) {
+                let kept = list.remove(place);
+                self.all.objects -= 1;
+                self.all.bytes -= kept.bytes;
+            }
+        }
+    }
+
     fn objects(&self) -> impl Iterator<Item = &StoredObject> {
         self.partial.iter().chain(&self.unused).chain(&self.damaged).chain(&self.leftovers)
     }

@@ -36,7 +36,10 @@ fn work(kind: &str, inputs: &[TaskId]) -> Work {
     };
     match kind {
         "load" => LoadWork { files: Vec::new(), metadata: Default::default() }.into(),
-        "index" => IndexWork { kind: IndexKind::Bm25, from: inputs.to_vec(), enriched: false, analysis: None }.into(),
+        "index" => {
+            IndexWork { kind: IndexKind::Bm25, from: inputs.to_vec(), enriched: false, analysis: None, graph: None }
+                .into()
+        }
         "generate" => {
             let part = json!({ "whole": Key::of_bytes(b""), "part": 0 });
             let generator = serde_json::from_value(json!({ "compact": { "model": "gpt" } })).unwrap();

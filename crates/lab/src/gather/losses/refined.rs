@@ -94,7 +94,7 @@ impl<'a> Rerun<'a> {
         mut passages: Vec<Passage>,
     ) -> Result<Vec<String>, Error> {
         let Some(searchable) = self.questions.get(number) else { return Ok(Vec::new()) };
-        let corpus = Corpus { table: &self.table, indexes: &[] };
+        let corpus = Corpus::exact(&self.table, &[]);
         let mut held = vec![self.holds(question, &passages)];
         for step in &self.steps {
             passages = step.run(searchable.for_steps(None, None), corpus, passages).await?;

@@ -156,6 +156,9 @@ struct ChunkedDocuments {
     chunks: SearchedChunks,
     /// The paths of the documents that were read, also of those without a chunk.
     read: BTreeSet<String>,
+    /// Whether documents were cut into chunks. If not, an index of the user's own is searched, whose chunks are not
+    /// known.
+    is_cut: bool,
 }
 
 /// A piece of evidence with the chunks that hold enough of it.
@@ -193,7 +196,8 @@ async fn read_documents(
         }
     }
     let table = Arc::new(ChunkTable::checked(all)?);
-    Ok(ChunkedDocuments { chunks: SearchedChunks::new(table, &work.chunker, cx.min_overlap)?, read })
+    let (chunks, is_cut) = (SearchedChunks::new(table, &work.chunker, cx.min_overlap)?, !work.chunker.is_nothing());
+    Ok(ChunkedDocuments { chunks, read, is_cut })
 }
 
 /// Whether the shard of files that a task loads may hold one of these documents. The path of a document in an archive
@@ -235,7 +239,7 @@ impl ChunkedDocuments {
         }
         let known = SearchedEvidence {
             is_read: self.read.contains(&item.document),
-            is_held: !holders.is_empty(),
+            is_held: !holders.is_empty() || !self.is_cut,
             chunk: best,
             ..SearchedEvidence::default()
         };
@@ -312,7 +316,7 @@ async fn search(
     questions: &[&Question],
 ) -> Result<Vec<DeeperRanking>, Error> {
     let run_context = &cx.prepared.run_context;
-    let (corpus, mut vectors) = open_corpus(run_context, inputs, &work.corpus).await?;
+    let (corpus, mut vectors) = open_corpus(run_context, inputs, &work.corpus, None).await?;
     if let Some(written) = &work.written {
         vectors = decode_matrix(run_context, inputs, written.vectors).await?;
     }

@@ -61,6 +61,10 @@ impl DescribeWork for ApplyStageWork {
             builder = component(builder, stage);
             models = cx.models(stage, self.embedder());
         }
+        if self.stage().is_some_and(|stage| stage.searches_again()) && !self.pipeline.index.is_flat() {
+            let index = &self.pipeline.index;
+            builder = builder.field("index", &(index.name(), index.version(), index.search_settings()));
+        }
         if cx.inputs.has_turns() && self.pipeline.query.rewrites_question() {
             // Until there was this field, some steps compared passages with the question as it was asked.
             builder = builder.field("compared", &"standalone");

@@ -2,7 +2,10 @@
 
 use super::{DescribeWork, KeyContext, TimedComponent};
 use crate::{layout::Format, operator::Operator, plan::graph::TaskId};
-use rag::{analysis::TextAnalysis, index::IndexKind};
+use rag::{
+    analysis::TextAnalysis,
+    index::{GraphSettings, IndexKind},
+};
 use serde::{Deserialize, Serialize};
 use store::Key;
 
@@ -18,6 +21,16 @@ pub(crate) struct IndexWork {
     /// How texts are cut into terms. None for an index of vectors.
     #[serde(default)]
     pub(crate) analysis: Option<TextAnalysis>,
+    /// How a graph over vectors is built. None for other indexes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) graph: Option<GraphSettings>,
+}
+
+impl IndexWork {
+    /// An index of the vectors in these shards.
+    pub(crate) fn from_vectors(kind: IndexKind, from: Vec<TaskId>) -> Self {
+        Self { kind, from, enriched: false, analysis: None, graph: None }
+    }
 }
 
 impl DescribeWork for IndexWork {
@@ -32,9 +45,10 @@ impl DescribeWork for IndexWork {
     fn key(&self, cx: &KeyContext<'_>) -> Key {
         let kind = format!("index_{}", self.kind.name());
         let builder = cx.builder(&kind, &self.from).field("version", &self.kind.version());
-        match &self.analysis {
-            Some(analysis) => builder.field("analysis", analysis).finish(),
-            None => builder.finish(),
+        match (&self.analysis, &self.graph) {
+            (Some(analysis), _) => builder.field("analysis", analysis).finish(),
+            (None, Some(graph)) => builder.field("graph", graph).finish(),
+            (None, None) => builder.finish(),
         }
     }
 

@@ -10,10 +10,12 @@ mod embed_in_context;
 mod embed_queries;
 mod embed_tokens;
 mod enrich;
+mod fill_index;
 mod generate;
 mod given;
 mod index;
 mod load;
+mod measure_recall;
 mod retrieve;
 mod score;
 mod sizes;
@@ -29,11 +31,13 @@ pub(crate) use {
     embed_queries::EmbedQueriesWork,
     embed_tokens::EmbedTokensWork,
     enrich::EnrichWork,
+    fill_index::{FillIndexWork, database_name},
     generate::GenerateWork,
     given::TakeAnswersWork,
     index::IndexWork,
     load::LoadWork,
-    retrieve::{QueryTasks, RetrieveWork},
+    measure_recall::MeasureRecallWork,
+    retrieve::{QueryTasks, RetrieveWork, existing_index_name},
     score::{ScoreWork, ScoredKey},
     sizes::Sizes,
     write_queries::WriteQueriesWork,
@@ -239,6 +243,7 @@ macro_rules! with_kinds_of_work {
             EmbedQueries(EmbedQueriesWork), Index(IndexWork), WriteQueries(WriteQueriesWork), Retrieve(RetrieveWork),
             ApplyStage(ApplyStageWork), Generate(GenerateWork), Score(ScoreWork), EmbedInContext(EmbedInContextWork),
             Ask(AskWork), TakeAnswers(TakeAnswersWork), Anchor(AnchorWork),
+            MeasureRecall(MeasureRecallWork), FillIndex(FillIndexWork),
         }
     };
 }

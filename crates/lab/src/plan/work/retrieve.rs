@@ -10,7 +10,7 @@ use crate::{
 };
 use rag::{
     Choice, Component, InputSize, chunk::ChunkerConfig, index::IndexKind, pipeline::FUSION_VERSION,
-    retrieve::RetrieverConfig,
+    retrieve::RetrieverConfig, vector_index::VectorIndexConfig,
 };
 use serde::{Deserialize, Serialize};
 use store::Key;
@@ -20,7 +20,10 @@ use store::Key;
 pub(crate) struct RetrieveWork {
     /// Turns the hits into passages, which some chunkers make larger than the chunks.
     pub(crate) chunker: ChunkerConfig,
-    pub(crate) retriever: RetrieverConfig,
+    pub(crate) retriever: Box<RetrieverConfig>,
+    /// How vectors are indexed, if not exactly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) index: Option<Box<VectorIndexConfig>>,
     /// The trial's embedder, if the retriever or the chunker needs it.
     pub(crate) embedder: Option<String>,
     pub(crate) corpus: CorpusInputs,
@@ -35,6 +38,14 @@ pub(crate) struct QueryTasks {
     pub(crate) vectors: Option<TaskId>,
 }
 
+/// The name of an index of the user's own among the identities of a run: the component, and the collection with its
+/// address, as the settings write them. None if the retriever searches no such index.
+pub(crate) fn existing_index_name(retriever: &RetrieverConfig) -> Option<String> {
+    let index = retriever.existing_index()?;
+    let (access, place) = (index.endpoint_access(), index.place());
+    Some(format!("retriever.{}:{}:{}", retriever.name(), access.address, place.name))
+}
+
 impl DescribeWork for RetrieveWork {
     fn operator(&self) -> Operator {
         Operator::RETRIEVE
@@ -47,10 +58,18 @@ impl DescribeWork for RetrieveWork {
 
     fn key(&self, cx: &KeyContext<'_>) -> Key {
         let questions: Vec<_> = cx.inputs.questions.iter().map(|question| (&question.id, &question.question)).collect();
-        let builder = component(cx.builder("retrieve", &self.inputs()), &self.retriever);
+        let builder = component(cx.builder("retrieve", &self.inputs()), &*self.retriever);
         let mut builder = component(builder, &self.chunker).field("questions", &questions);
         if self.written.is_some() {
             builder = builder.field("fusion", &FUSION_VERSION);
+        }
+        // The settings of the index itself are in the keys of the inputs.
+        if let Some(index) = &self.index {
+            builder = builder.field("index", &(index.name(), index.version(), index.search_settings()));
+        }
+        // What an index of the user's own holds is not known from the settings.
+        if let Some(name) = existing_index_name(&self.retriever) {
+            builder = builder.field("state", &cx.inputs.identities.get(&name));
         }
         // Datasets without filters keep the keys that they had before there were any.
         if cx.inputs.questions.iter().any(|question| question.filter.is_some()) {
@@ -61,7 +80,7 @@ impl DescribeWork for RetrieveWork {
         // the keys of the inputs already.
         let embeds = self.retriever.indexes().into_iter().any(IndexKind::embeds);
         let embedder = self.embedder.as_deref().filter(|_| !embeds);
-        cx.with_models(builder, &self.retriever, embedder).finish()
+        cx.with_models(builder, &*self.retriever, embedder).finish()
     }
 
     fn rows(&self, inputs: &PlanInputs<'_>) -> Option<usize> {
@@ -73,7 +92,7 @@ impl DescribeWork for RetrieveWork {
     }
 
     fn component(&self) -> Option<(&dyn Choice, Option<&str>)> {
-        Some((&self.retriever, self.embedder.as_deref()))
+        Some((&*self.retriever, self.embedder.as_deref()))
     }
 
     fn counts_in_price(&self) -> bool {
@@ -81,7 +100,7 @@ impl DescribeWork for RetrieveWork {
     }
 
     fn estimate_calls<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, ModelLoad)> {
-        sizes.of_questions(&self.retriever, InputSize::default(), 0..sizes.questions.len())
+        sizes.of_questions(&*self.retriever, InputSize::default(), 0..sizes.questions.len())
     }
 
     fn estimate_output(&self, sizes: &Sizes<'_>) -> InputSize {

@@ -20,7 +20,7 @@ const TEXTS_PER_STEP: usize = 256;
 impl DoWork for ApplyStageWork {
     async fn run(&self, cx: &TaskContext<'_>) -> Result<TaskOutput, Error> {
         let run_context = cx.run_context;
-        let (corpus, vectors) = open_corpus(run_context, cx.inputs, &self.corpus).await?;
+        let (corpus, vectors) = open_corpus(run_context, cx.inputs, &self.corpus, Some(&self.pipeline.index)).await?;
         let passages = passages_by_question(run_context, cx.inputs, self.passages).await?;
         let rewrites = self.pipeline.query.rewrites_question();
         let questions = searchable_questions(run_context, cx.inputs, self.queries, rewrites).await?;

@@ -9,7 +9,12 @@ use crate::{
     task::chunk_table,
 };
 use async_trait::async_trait;
-use rag::index::{CreateVectors, IndexedTexts, MadeFrom, document_starts};
+use rag::index::{CreateVectors, DenseIndex, GraphIndex, Index, IndexedTexts, MadeFrom, document_starts};
+use std::{
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 #[async_trait]
 impl DoWork for IndexWork {
@@ -17,7 +22,10 @@ impl DoWork for IndexWork {
         match self.kind.made_from() {
             MadeFrom::Texts(build) => self.of_texts(cx, build).await,
             MadeFrom::Vectors(create) => self.of_vectors(cx, create).await,
-            MadeFrom::TokenVectors => Err(Error::table(format!("{} has nothing to do", cx.task.label))),
+            MadeFrom::DenseIndex => self.of_dense_index(cx).await,
+            MadeFrom::TokenVectors | MadeFrom::Records => {
+                Err(Error::table(format!("{} has nothing to do", cx.task.label)))
+            }
         }
     }
 }
@@ -57,18 +65,9 @@ impl IndexWork {
         Ok(TaskOutput::of(bytes, count))
     }
 
-    /// Writes the index shard by shard into a scratch file. If the store is a
-    /// folder, the file is moved there; otherwise it is sent there.
+    /// Writes the index shard by shard into a scratch file.
     async fn of_vectors(&self, cx: &TaskContext<'_>, create: CreateVectors) -> Result<TaskOutput, Error> {
-        let name = cx.artifact_name();
-        let is_local = cx.run_context.store.local_path(&name).is_some();
-        // If the store is not a folder, this file is also the local copy that
-        // would be fetched later.
-        let path = cx.run_context.scratch.join(&name);
-        let path = if is_local { store::staged_path(&path) } else { path };
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(|source| Error::file("create", folder, source))?;
-        }
+        let path = scratch_file(cx)?;
         let mut writer = None;
         let mut count = 0;
         for &shard in &self.from {
@@ -89,10 +88,63 @@ impl IndexWork {
             Some(writer) => writer.finish()?,
             None => create(&path, 1)?.finish()?,
         }
-        match is_local {
-            true => cx.run_context.store.take_file(&name, &path).await?,
-            false => cx.run_context.store.put_file(&name, &path).await?,
-        };
-        Ok(TaskOutput::written(name, count))
+        keep(cx, &path, count).await
     }
+
+    /// Builds a graph over the vectors of the dense index.
+    async fn of_dense_index(&self, cx: &TaskContext<'_>) -> Result<TaskOutput, Error> {
+        let (Some(settings), [dense]) = (self.graph, self.from.as_slice()) else {
+            return Err(Error::table(format!("{} has no vectors or no settings", cx.task.label)));
+        };
+        let name = cx.inputs.get(dense).cloned().unwrap_or_default();
+        let file = cx.run_context.store.local_file(&name, &cx.run_context.scratch).await?;
+        let path = scratch_file(cx)?;
+        let (progress, operator) = (cx.progress.clone(), cx.task.operator());
+        // The task may be dropped, and the thread must not go on then.
+        let is_wanted = Arc::new(());
+        let wanted = Arc::downgrade(&is_wanted);
+        let target = path.clone();
+        let built = compute(move || {
+            let vectors = Arc::new(DenseIndex::open(&file.content)?);
+            let mut reported = 0;
+            let mut report = |done: usize| {
+                progress.rows(operator, done.saturating_sub(reported));
+                reported = done;
+                if wanted.strong_count() == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            };
+            let built = GraphIndex::build(&vectors, settings, &target, &mut report)?;
+            Ok::<_, Error>(built.map(|_| vectors.entries()))
+        })
+        .await??;
+        drop(is_wanted);
+        match built {
+            Some(count) => keep(cx, &path, count).await,
+            None => Err(models::Error::Cancelled.into()),
+        }
+    }
+}
+
+/// Where the index is written: beside its artifact if the store is a folder; otherwise where a copy of the artifact would
+/// be kept.
+fn scratch_file(cx: &TaskContext<'_>) -> Result<PathBuf, Error> {
+    let name = cx.artifact_name();
+    let path = cx.run_context.scratch.join(&name);
+    let path = match cx.run_context.store.local_path(&name) {
+        Some(_) => store::staged_path(&path),
+        None => path,
+    };
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(|source| Error::file("create", folder, source))?;
+    }
+    Ok(path)
+}
+
+/// Moves a written file into the store, or sends it there.
+async fn keep(cx: &TaskContext<'_>, path: &Path, count: usize) -> Result<TaskOutput, Error> {
+    let name = cx.artifact_name();
+    match cx.run_context.store.local_path(&name) {
+        Some(_) => cx.run_context.store.take_file(&name, path).await?,
+        None => cx.run_context.store.put_file(&name, path).await?,
+    };
+    Ok(TaskOutput::written(name, count))
 }

@@ -21,9 +21,9 @@ const QUESTIONS_PER_STEP: usize = 64;
 impl DoWork for RetrieveWork {
     async fn run(&self, cx: &TaskContext<'_>) -> Result<TaskOutput, Error> {
         let run_context = cx.run_context;
-        let (corpus, mut vectors) = open_corpus(run_context, cx.inputs, &self.corpus).await?;
         let models = cx.models();
         let context = models.context(self.embedder.as_deref());
+        let (corpus, mut vectors) = open_corpus(run_context, cx.inputs, &self.corpus, self.index.as_deref()).await?;
         let (chunker, retriever) = (self.chunker.build(&context)?, self.retriever.build(&context)?);
         let ids: Vec<String> = run_context.questions.iter().map(|question| question.id.clone()).collect();
         if let Some(written) = &self.written {

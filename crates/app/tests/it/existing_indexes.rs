@@ -1,0 +1,108 @@
+//! Retrievers that search a table which somebody else has filled.
+
+use crate::{
+    databases::{run, servers::PostgresServer, tables},
+    workspace::Workspace,
+};
+use serde_json::Value;
+
+const REST: &str = "[dataset]\npath = \"golden.jsonl\"\n[evaluate]\nmetrics = [\"recall\", \"ndcg\"]\n";
+const FLAT: &str = "[[space]]\nchunker = { sentence = { chunk_size = 16, chunk_overlap = 0 } }\nembedder = \"tiny\"\nretriever = { \
+                    dense = { top_k = 2 } }\n";
+
+/// A table of the user's own, with the chunks and vectors that a run has written, under other names.
+async fn filled_table(server: &PostgresServer) -> Workspace {
+    let workspace = Workspace::new();
+    let space = "chunker = { sentence = { chunk_size = 16, chunk_overlap = 0 } }\nembedder = \"tiny\"\nindex = { pgvector = { \
+                 kind = \"exact\" } }\nretriever = { dense = { top_k = 2 } }";
+    workspace.experiment(space, REST);
+    run(&workspace, &server.url(), &["run"]).succeeds();
+    let table = tables(server).await.remove(0);
+    server
+        .run(&format!(
+            "create table docs as select 'c' || id as number, vector as embedding, text as body, fields->>'path' as file, \
+             fields as meta from {table}; alter table docs add primary key (number); create index on docs using hnsw \
+             (embedding vector_cosine_ops)"
+        ))
+        .await;
+    workspace
+}
+
+fn experiment(workspace: &Workspace, retriever: &str, more: &str) {
+    let space = format!("embedder = \"tiny\"\nretriever = {retriever}\n{more}");
+    workspace.experiment(&space, REST);
+}
+
+/// The retriever with these settings beside the names of the table's columns.
+fn pgvector(settings: &str) -> String {
+    format!("{{ pgvector = {{ table = \"docs\", text = \"body\", document = \"file\", top_k = 2{settings} }} }}")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_of_the_users_own_gives_the_passages_that_flat_gives_and_is_asked_again_when_it_has_changed() {
+    let Some(server) = PostgresServer::start().await else { return };
+    let workspace = filled_table(&server).await;
+    experiment(&workspace, &pgvector(", metadata = \"meta\""), "");
+    let file = std::fs::read_to_string(workspace.file("experiment.toml")).unwrap();
+    workspace.write("experiment.toml", file.replace("[space]\n", &format!("{FLAT}[[space]]\n")));
+    let ran = || run(&workspace, &server.url(), &["run", "--json"]).succeeds().json();
+    let results = ran();
+    let trials = results["trials"].as_array().unwrap();
+    assert_eq!(trials.len(), 2);
+    assert_eq!(trials[0]["metrics"], trials[1]["metrics"], "{results}");
+    assert_eq!(trials[1]["trial"]["labels"]["chunker"], "none");
+    assert_eq!(ran()["executed"], 0);
+    server.run("delete from docs where number = 'c0'").await;
+    assert_ne!(ran()["executed"], 0, "another content is another search");
+    let id = trials[1]["trial"]["id"].as_str().unwrap();
+    let found = run(&workspace, &server.url(), &["query", "--trial", id, "How far does an owl turn its head?"]);
+    assert!(found.succeeds().out.contains("owl"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn filters_of_questions_are_asked_of_the_table() {
+    let Some(server) = PostgresServer::start().await else { return };
+    let workspace = filled_table(&server).await;
+    let found = |filter: &str| {
+        let retriever = pgvector(", metadata = \"meta\"");
+        experiment(&workspace, &retriever, &format!("query = {{ filter = {{ where = {{ {filter} }} }} }}\n"));
+        run(&workspace, &server.url(), &["run", "--json"]).succeeds().json()["trials"][0]["metrics"].clone()
+    };
+    let all = found("path = { ne = \"none.md\" }");
+    assert_ne!(all["recall"]["mean"], Value::from(0.0));
+    assert_eq!(found("path = \"none.md\"")["recall"]["mean"], Value::from(0.0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_searched_is_told_before_the_run() {
+    let Some(server) = PostgresServer::start().await else { return };
+    let workspace = filled_table(&server).await;
+    let url = server.url();
+    let refused = |retriever: &str, more: &str, parts: &[&str]| {
+        experiment(&workspace, retriever, more);
+        run(&workspace, &url, &["run"]).refused_with(parts);
+    };
+    server
+        .run(
+            "create table empty (like docs including all); create table keyless as select * from docs; create table \
+             wide (id int primary key, embedding vector(3), body text, file text); insert into wide values (1, \
+             '[1,0,0]', 'a', 'b'); create table shuffled as select number, embedding, (select body from docs other where \
+             other.number <> docs.number order by md5(other.number || docs.number) limit 1) as body, file from docs; alter \
+             table shuffled add primary key (number); create table by_l2 (like docs including defaults); insert into \
+             by_l2 select * from docs; alter table by_l2 add primary key (number); create index on by_l2 using hnsw \
+             (embedding vector_l2_ops)",
+        )
+        .await;
+    let table = |name: &str| pgvector("").replace("\"docs\"", &format!("\"{name}\""));
+    refused(&table("absent"), "", &["space.retriever: pgvector", "`absent`", "does not exist"]);
+    refused(&table("empty"), "", &["`empty`", "is empty"]);
+    refused(&table("keyless"), "", &["`keyless`", "primary key"]);
+    refused(&table("wide"), "", &["`wide`", "3 dimensions"]);
+    refused(&table("shuffled"), "", &["`shuffled`", "median cosine", "`tiny`"]);
+    refused(&table("by_l2"), "", &["`by_l2`", "Euclidean"]);
+    refused(&pgvector("").replace("\"body\"", "\"content\""), "", &["`content`", "body"]);
+    refused("{ pgvector = { top_k = 2 } }", "", &["table is missing"]);
+    refused(&pgvector(""), "refine = { neighbours = {} }\n", &["experiment.toml:", "neighbours", "pgvector"]);
+    refused("{ dense = {} }", "chunker = \"none\"\n", &["experiment.toml:", "chunker `none`", "dense"]);
+    refused("{ dense = {} }", "", &["the axis `chunker` is missing"]);
+}

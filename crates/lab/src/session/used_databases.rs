@@ -1,0 +1,164 @@
+//! Which databases an experiment uses, and whether they can be used: those into which it writes its chunks, and indexes of
+//! the user's own.
+
+use super::Session;
+use crate::{
+    Error, error_chain,
+    plan::work::{database_name, existing_index_name},
+    spec::Experiment,
+    task::CallTurn,
+};
+use databases::{CollectionDescription, CollectionPlace, DatabaseProblem, IndexedRecord, RecordFilter};
+use models::{EndpointAccess, Identity, InputKind};
+use rag::{Component, ExistingIndexSettings, Models, retrieve::RetrieverConfig, vector_index::VectorIndexConfig};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How many records of an existing index are compared with their texts.
+const PROBES: usize = 8;
+/// The least median cosine between the vectors of an index and those of the trial's embedder: below it, the embedder is
+/// another one, and from it to the higher one something differs, such as a prefix.
+const SAME_EMBEDDER: f32 = 0.95;
+const SAME_SETTINGS: f32 = 0.999;
+
+/// The databases that an experiment writes into, by the names of their identities.
+pub(crate) fn used_databases(experiment: &Experiment) -> BTreeMap<String, VectorIndexConfig> {
+    let indexes = experiment.space.combinations().map(|pipeline| pipeline.index);
+    indexes.filter_map(|index| Some((database_name(&index)?, index))).collect()
+}
+
+/// The indexes of the user's own that an experiment searches, by the names of their identities, with the names of the
+/// embedders that are to have filled them.
+fn existing_indexes(experiment: &Experiment) -> BTreeMap<String, (RetrieverConfig, BTreeSet<String>)> {
+    let mut found: BTreeMap<String, (RetrieverConfig, BTreeSet<String>)> = BTreeMap::new();
+    for pipeline in experiment.space.combinations() {
+        let Some(name) = existing_index_name(&pipeline.retriever) else { continue };
+        let entry = found.entry(name).or_insert_with(|| (pipeline.retriever.clone(), BTreeSet::new()));
+        entry.1.extend(pipeline.embedder.as_deref().map(str::to_owned));
+    }
+    found
+}
+
+/// The addresses of all databases, and the variables whose values are sent there.
+pub(crate) fn database_access(experiment: &Experiment) -> Vec<EndpointAccess> {
+    let filled = used_databases(experiment).into_values().filter_map(|index| index.endpoint_access());
+    let existing = existing_indexes(experiment).into_values();
+    filled.chain(existing.filter_map(|(retriever, _)| Some(retriever.existing_index()?.endpoint_access()))).collect()
+}
+
+/// The identity of each database and of each existing index. What cannot be used is a mistake.
+pub(crate) async fn identities(session: &Session, mistakes: &mut Vec<String>) -> BTreeMap<String, Identity> {
+    let mut identities = BTreeMap::new();
+    for (name, index) in used_databases(&session.experiment) {
+        match filled_identity(session, &index).await {
+            Ok(Some(identity)) => _ = identities.insert(name, identity),
+            Ok(None) => (),
+            Err(error) => mistakes.push(format!("space.index: {}: {}", index.name(), error_chain(&error))),
+        }
+    }
+    for (name, (retriever, embedders)) in existing_indexes(&session.experiment) {
+        let Some(index) = retriever.existing_index() else { continue };
+        match existing_identity(session, (retriever.name(), index), &embedders).await {
+            Ok(identity) => _ = identities.insert(name, identity),
+            Err(error) => mistakes.push(format!("space.retriever: {}: {}", retriever.name(), error_chain(&error))),
+        }
+    }
+    identities
+}
+
+/// The address of a database, without user and password. Fails if it cannot be reached, or nothing can be made there.
+async fn filled_identity(session: &Session, index: &VectorIndexConfig) -> Result<Option<Identity>, rag::Error> {
+    let Some(database) = index.open_database(&session.context().environment)? else { return Ok(None) };
+    let server = database.describe_server().await?;
+    let address = database.address();
+    if !server.can_create {
+        let message =
+            format!("{}: the user may create nothing there; grant it, or name another schema", server.version);
+        let problem = DatabaseProblem::Permission { message };
+        return Err(databases::Error { server: address, collection: None, problem }.into());
+    }
+    let (provider, model) = (index.name().to_owned(), String::new());
+    Ok(Some(Identity { provider, model, revision: address, parameters: Value::Null }))
+}
+
+/// What stands for the content of an existing index: what its settings state, or what the database says of it. Fails if
+/// it cannot be searched, or another embedder has filled it.
+async fn existing_identity(
+    session: &Session,
+    (provider, index): (&str, &dyn ExistingIndexSettings),
+    embedders: &BTreeSet<String>,
+) -> Result<Identity, Error> {
+    let database = index.open_database(&session.context().environment)?;
+    let (place, address) = (index.place(), database.address());
+    let of = |problem| {
+        rag::Error::Database(databases::Error {
+            server: address.clone(),
+            collection: Some(place.name.clone()),
+            problem,
+        })
+    };
+    let found = database.describe(&place).await.map_err(rag::Error::from)?;
+    let found = found.ok_or_else(|| of(DatabaseProblem::MissingCollection))?;
+    let records = database.first_records(&place, &RecordFilter::default(), PROBES).await.map_err(rag::Error::from)?;
+    // Its own dimensions, until an embedder says which they should be.
+    found.check(&place, found.dimensions.unwrap_or_default()).map_err(of)?;
+    for embedder in embedders {
+        check_embedder(session, embedder, (&place, &found, &records)).await?.map_err(of)?;
+    }
+    let parameters = match index.stated_version() {
+        Some(version) => json!({ "version": version }),
+        None => json!({
+            "rows": found.rows,
+            "dimensions": found.dimensions,
+            "index": found.search_index.as_ref().map(|index| &index.kind),
+            "changes": found.change_counter,
+        }),
+    };
+    Ok(Identity { provider: provider.to_owned(), model: place.name, revision: address, parameters })
+}
+
+/// Compares the vectors of some records with those of their texts. A model behind an endpoint is not asked, because that
+/// would be paid: with it, only a wrong number of dimensions is found, when the first question is searched.
+async fn check_embedder(
+    session: &Session,
+    embedder: &str,
+    (place, found, records): (&CollectionPlace, &CollectionDescription, &[IndexedRecord]),
+) -> Result<Result<(), DatabaseProblem>, Error> {
+    let config = session.experiment.models.get(embedder);
+    // An embedder that is not there, or cannot be used, is told where models are checked.
+    let Some(config) = config.filter(|config| config.endpoint_access().is_none()) else { return Ok(Ok(())) };
+    if config.ready(session.context()).await.is_err() {
+        return Ok(Ok(()));
+    }
+    let texts: Vec<String> = records.iter().map(|record| record.text.clone()).collect();
+    let model = session.models();
+    let model = model.in_turn(CallTurn::default()).embedder(embedder)?;
+    let vectors = model.embed(&texts, InputKind::Document).await?;
+    if let Err(problem) = found.check(place, vectors.columns) {
+        return Ok(Err(problem));
+    }
+    let mut cosines: Vec<f32> =
+        records.iter().zip(vectors.iter()).map(|(record, vector)| cosine(&record.vector, vector)).collect();
+    cosines.sort_by(f32::total_cmp);
+    let Some(&median) = cosines.get(cosines.len() / 2) else { return Ok(Ok(())) };
+    let compared = format!(
+        "for {} records, the median cosine between their vectors and those of `{embedder}` is \
+                            {median:.3}",
+        cosines.len()
+    );
+    if median < SAME_EMBEDDER {
+        let message = format!("{compared}; name the embedder that filled it");
+        return Ok(Err(DatabaseProblem::Refused { message }));
+    }
+    if median < SAME_SETTINGS {
+        let text = format!("{}: {compared}: its texts may have had another prefix, or were cut elsewhere", place.name);
+        session.setup().control.progress.warn(text);
+    }
+    Ok(Ok(()))
+}
+
+fn cosine(a: &[f32], b: &[f32]) -> f32 {
+    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
+    let length = (dot(a, a) * dot(b, b)).sqrt();
+    if a.len() == b.len() && length > 0.0 { dot(a, b) / length } else { 0.0 }
+}

@@ -1,0 +1,144 @@
+"""The vector_indexes with their settings: `reverie.vector_index.Flat` and so on. Each says what it is for.
+
+Written from the Rust source by `make classes`: change that, not this.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from reverie._settings import Component
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flat(Component):
+    """`flat`: every vector is compared with the question's, so that nothing is missed.
+
+    Use it up to about a million chunks. It has no settings, and is what `dense`, `hybrid` and `mmr` search if `index`
+    is left out.
+    """
+
+    _name: ClassVar[str] = "flat"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hnsw(Component):
+    """`hnsw`: a graph of near vectors is walked towards the question's, which looks at a small part of them and may
+    miss some.
+
+    Use it above a few hundred thousand chunks, where `flat` becomes slow. The leaderboard says what it misses: list
+    `flat` beside it.
+
+    Args:
+        m: Half of the links that a vector has. More find more, and take more memory (about 9 bytes a vector each).
+            Default 16.
+        ef_construction: How many near vectors are kept while links are chosen. More give a better graph, and take
+            longer to build. Default 128.
+        ef: How many near vectors are kept during a search, at least as many as are returned. More find more, and take
+            longer. Trials that differ in this alone share one index. Default 128.
+    """
+
+    _name: ClassVar[str] = "hnsw"
+
+    m: int = 16
+    ef_construction: int = 128
+    ef: int = 128
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pgvector(Component):
+    """`pgvector`: the chunks are written into a table of PostgreSQL with the extension pgvector, and searched there.
+
+    Use it to see what your own database finds before you move there. The table is made for the trial, in the schema
+    that you name, and `reverie store gc` removes it. PostgreSQL needs pgvector 0.8 or newer.
+
+    Args:
+        kind: `hnsw`, `ivfflat` or `exact`. Default `hnsw`.
+        m: Of `hnsw`: the links of a vector. Default 16.
+        ef_construction: Of `hnsw`: how many near vectors are kept while links are chosen. Default 64.
+        ef: Of `hnsw`: how many near vectors are kept during a search. Trials that differ in this alone share one table.
+            Default 40.
+        lists: Of `ivfflat`: the clusters; 0 is a thousandth of the chunks, and their square root above a million.
+            Default 0.
+        probes: Of `ivfflat`: the clusters that a search looks into. Trials that differ in this alone share one table.
+            Default 10.
+        precision: `f32`, or `f16` for half of the memory. Default `f32`.
+        schema: The schema of the table. Default `public`.
+        url: The address of the database, or `env:NAME` for a variable that holds it. An address with a password must be
+            in a variable.
+        identity: A name that stands for the address in keys, if a database has several addresses. Default: the address
+            without user and password.
+        timeout_seconds: The most seconds that one call may take; building an index takes as long as it takes. Default
+            30.
+        concurrency: The most calls at once. Default 64.
+        plain: Whether a password or a key may be sent to another machine without TLS. Default false.
+    """
+
+    _name: ClassVar[str] = "pgvector"
+
+    kind: Literal["hnsw", "ivfflat", "exact"] = "hnsw"
+    m: int = 16
+    ef_construction: int = 64
+    ef: int = 40
+    lists: int = 0
+    probes: int = 10
+    precision: Literal["f32", "f16"] = "f32"
+    schema: str = "public"
+    url: str = "env:DATABASE_URL"
+    identity: str | None = None
+    timeout_seconds: int = 30
+    concurrency: int = 64
+    plain: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chroma(Component):
+    """`chroma`: the chunks are written into a collection of a Chroma server, and searched there.
+
+    Use it to see what your own database finds before you move there. The collection is made for the trial, and `reverie
+    store gc` removes it. The server needs version 1.0 or newer. `ef` belongs to a collection, so trials with another
+    `ef` have a collection of their own.
+
+    Args:
+        m: The links of a vector. Default 16.
+        ef_construction: How many near vectors are kept while links are chosen. Default 100.
+        ef: How many near vectors are kept during a search. Default 100.
+        tenant: Default `default_tenant`.
+        database: Default `default_database`.
+        api_key: The key of the server, as `env:NAME`; none if not set.
+        url: The address of the database, or `env:NAME` for a variable that holds it. An address with a password must be
+            in a variable.
+        identity: A name that stands for the address in keys, if a database has several addresses. Default: the address
+            without user and password.
+        timeout_seconds: The most seconds that one call may take; building an index takes as long as it takes. Default
+            30.
+        concurrency: The most calls at once. Default 64.
+        plain: Whether a password or a key may be sent to another machine without TLS. Default false.
+    """
+
+    _name: ClassVar[str] = "chroma"
+
+    m: int = 16
+    ef_construction: int = 100
+    ef: int = 100
+    tenant: str = "default_tenant"
+    database: str = "default_database"
+    api_key: str | None = None
+    url: str = "http://127.0.0.1:8000"
+    identity: str | None = None
+    timeout_seconds: int = 30
+    concurrency: int = 64
+    plain: bool = False
+
+
+class VectorIndexes:
+    """The vector_indexes by their names: `reverie.vector_index` has them."""
+
+    Flat = Flat
+    Hnsw = Hnsw
+    Pgvector = Pgvector
+    Chroma = Chroma
+
+
+vector_index = VectorIndexes()

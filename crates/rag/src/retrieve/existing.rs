@@ -1,0 +1,182 @@
+//! What the retrievers have in common that search an index of the user's own, in a database that somebody else fills.
+
+use super::{Retriever, SearchOutput, placing::PlacedTexts, touched};
+use crate::{
+    Context, Error, ExistingIndexSettings, Filter, Hit, Passage,
+    component::ensure,
+    corpus::{Corpus, Query},
+    database::{self, DatabaseSettings},
+    index::SEARCH_RETRIES,
+};
+use async_trait::async_trait;
+use databases::{
+    CollectionPlace, DatabaseQuery, FoundRecord, RecordContent, RecordId, SearchOptions, VectorDatabase, VectorMetric,
+    retrying,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// How the vectors of an existing index are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum IndexMetric {
+    /// By the angle between them.
+    Cosine,
+    /// By their inner product.
+    InnerProduct,
+    /// By the distance between their ends.
+    L2,
+}
+
+impl From<IndexMetric> for VectorMetric {
+    fn from(metric: IndexMetric) -> Self {
+        match metric {
+            IndexMetric::Cosine => Self::Cosine,
+            IndexMetric::InnerProduct => Self::InnerProduct,
+            IndexMetric::L2 => Self::Euclidean,
+        }
+    }
+}
+
+/// Implements [`ExistingIndexSettings`] for settings with `version` and a method `collection`.
+macro_rules! existing_index {
+    ($Config:ident) => {
+        impl $crate::ExistingIndexSettings for $Config {
+            fn open_database(
+                &self,
+                environment: &models::provider::Environment,
+            ) -> Result<std::sync::Arc<dyn databases::VectorDatabase>, $crate::Error> {
+                $crate::database::open(self, environment)
+            }
+
+            fn endpoint_access(&self) -> models::EndpointAccess {
+                $crate::database::endpoint_access(self)
+            }
+
+            fn place(&self) -> databases::CollectionPlace {
+                self.collection()
+            }
+
+            fn stated_version(&self) -> Option<&str> {
+                self.version.as_deref()
+            }
+        }
+    };
+}
+pub(super) use existing_index;
+
+/// A retriever over an existing index.
+pub(super) struct ExistingIndex {
+    component: &'static str,
+    /// None where only the settings are checked.
+    database: Option<Arc<dyn VectorDatabase>>,
+    place: CollectionPlace,
+    options: SearchOptions,
+}
+
+impl ExistingIndex {
+    /// Checks the settings, and opens the database if the context knows the environment.
+    pub(super) fn new(
+        settings: &(impl DatabaseSettings + ExistingIndexSettings),
+        options: SearchOptions,
+        cx: &Context<'_>,
+    ) -> Result<Self, Error> {
+        let component = settings.component();
+        settings.connection().check(component)?;
+        super::check_top_k(component, options.top)?;
+        ensure(component, options.ef.is_none_or(|ef| ef > 0), "ef must be at least 1")?;
+        ensure(component, options.probes.is_none_or(|probes| probes > 0), "probes must be at least 1")?;
+        let environment = cx.models.and_then(|models| models.environment());
+        let database = environment.map(|environment| database::open(settings, &environment)).transpose()?;
+        Ok(Self { component, database, place: settings.place(), options })
+    }
+
+    async fn found(&self, queries: &[Query<'_>], top: usize) -> Result<Vec<Vec<FoundRecord>>, Error> {
+        let component = self.component;
+        let database = self.database.as_ref().ok_or(Error::Needs { component, part: "its database" })?;
+        let vectors: Option<Vec<&[f32]>> = queries.iter().map(|query| query.embedding).collect();
+        let vectors = vectors.ok_or(Error::Needs { component, part: "a vector of the question" })?;
+        let pattern = || Error::Config {
+            component,
+            reason: "a filter with a glob cannot be asked of a database; name the values".to_owned(),
+        };
+        let filter = |filter: &Filter| filter.record_filter().ok_or_else(pattern);
+        let filters = queries.iter().map(|query| query.filter.map(filter).transpose());
+        let filters: Vec<_> = filters.collect::<Result<_, Error>>()?;
+        let asked = vectors.iter().zip(&filters);
+        let asked: Vec<_> = asked.map(|(vector, filter)| DatabaseQuery { vector, filter: filter.as_ref() }).collect();
+        let options = SearchOptions { top, ..self.options };
+        let found = retrying(SEARCH_RETRIES, || database.search(&self.place, &asked, &options)).await?;
+        Ok(found.into_iter().map(|found| found.records).collect())
+    }
+
+    async fn passages(
+        &self,
+        queries: &[Query<'_>],
+        corpus: &Corpus<'_>,
+        top: usize,
+    ) -> Result<Vec<Vec<Passage>>, Error> {
+        if queries.is_empty() {
+            return Ok(Vec::new());
+        }
+        let found = self.found(queries, top).await?;
+        let texts = PlacedTexts::new(corpus.table);
+        Ok(found.into_iter().map(|found| found.into_iter().map(|record| placed(record, &texts)).collect()).collect())
+    }
+}
+
+#[async_trait]
+impl Retriever for ExistingIndex {
+    async fn retrieve(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error> {
+        let found = self.passages(queries, corpus, self.options.top).await?;
+        Ok(found.iter().map(|passages| touched(passages)).collect())
+    }
+
+    async fn search(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<SearchOutput, Error> {
+        self.passages(queries, corpus, self.options.top).await.map(SearchOutput::Passages)
+    }
+
+    async fn retrieve_deeper(
+        &self,
+        queries: &[Query<'_>],
+        corpus: &Corpus<'_>,
+        depth: usize,
+    ) -> Result<Vec<Vec<Hit>>, Error> {
+        let found = self.passages(queries, corpus, depth).await?;
+        Ok(found.iter().map(|passages| touched(passages)).collect())
+    }
+}
+
+/// The passage of a record, at its place in the corpus if it has one.
+fn placed(record: FoundRecord, texts: &PlacedTexts<'_>) -> Passage {
+    let RecordContent { text, fields } = record.content.unwrap_or_default();
+    let word = |name: &str| match fields.get(name) {
+        Some(Value::String(text)) => Some(text.clone()),
+        Some(Value::Number(number)) => Some(number.to_string()),
+        _ => None,
+    };
+    let page = fields.get("page").and_then(|page| match page {
+        Value::Number(number) => number.as_u64(),
+        Value::String(text) => text.trim().parse().ok(),
+        _ => None,
+    });
+    let named = word("path");
+    let document = named.as_deref().and_then(|name| texts.document_of(name));
+    let place = match (&named, &document) {
+        // A document that is not in the corpus holds no place of it.
+        (Some(_), None) => None,
+        _ => texts.place(&text, document.as_deref(), None),
+    };
+    let (document, span, rows) = match place {
+        Some(place) => (place.document, place.span, place.rows),
+        None => (document.or(named).unwrap_or_else(|| record_name(&record.id)), Default::default(), Vec::new()),
+    };
+    let page = page.and_then(|page| u32::try_from(page).ok());
+    let (book, heading) = (word("title"), word("heading"));
+    Passage { document, span, text, score: record.score, page, book, heading, rows, parts: Vec::new() }
+}
+
+fn record_name(id: &RecordId) -> String {
+    format!("record {id}")
+}

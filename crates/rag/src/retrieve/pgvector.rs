@@ -1,0 +1,126 @@
+//! `pgvector`: searches a table of PostgreSQL that you have filled, with the extension pgvector.
+//!
+//! Use it if your application has its vectors in PostgreSQL: trials differ in how the table is searched, and in all that
+//! comes after it. Nothing is written there. The trial's embedder must be the one that filled the table: before a run, the
+//! texts of some rows are embedded and compared with their vectors. The right to `select` is enough.
+//!
+//! The chunker of such a trial is `none`. Passages are looked for in the corpus by their text, in the document that
+//! `document` names, so that evidence can be found in them; a passage that is in no document counts as irrelevant.
+//! Source: [pgvector](https://github.com/pgvector/pgvector).
+
+use super::{
+    Retriever,
+    existing::{ExistingIndex, IndexMetric, existing_index},
+    finds_top_k,
+};
+use crate::{
+    Component, Context, Error, ExistingIndexSettings,
+    component::{database_settings, ensure},
+    database::{DatabaseConnection, DatabaseSettings},
+};
+use databases::{AccessSettings, CollectionPlace, ExistingFields, PgvectorDatabase, SearchOptions, VectorDatabase};
+use std::{collections::BTreeMap, sync::Arc};
+
+pub(super) const VERSION: u32 = 1;
+const NAME: &str = "retriever pgvector";
+
+database_settings! {
+    /// Settings of `pgvector`.
+    pub struct Config at "env:DATABASE_URL" {
+        /// The table or view, as `table` or `schema.table`.
+        pub table: String = String::new(),
+        /// The column with the id. Default: the primary key.
+        pub id: Option<String> = None,
+        /// The column with the vector. Default `embedding`.
+        pub vector: String = "embedding".to_owned(),
+        /// The column with the text. Default `text`.
+        pub text: String = "text".to_owned(),
+        /// The column with the path of the document in the corpus, its file's name, or the name without its ending.
+        /// `meta.source` is the value `source` of a JSON column `meta`. Without it, passages are looked for in all
+        /// documents.
+        pub document: Option<String> = None,
+        /// The column with the page.
+        pub page: Option<String> = None,
+        /// The column with the title.
+        pub title: Option<String> = None,
+        /// A JSON column with the other fields that filters may name.
+        pub metadata: Option<String> = None,
+        /// Columns by the names that filters use, such as `{ year = "published" }`.
+        #[schemars(with = "Option<BTreeMap<String, String>>", extend("default" = null))]
+        pub fields: BTreeMap<String, String> = BTreeMap::new(),
+        /// A condition in SQL that all rows must meet, such as `"lang = 'en'"`.
+        pub condition: Option<String> = None,
+        /// `cosine`, `inner_product` or `l2`: what the table is indexed for. Default `cosine`.
+        pub metric: IndexMetric = IndexMetric::Cosine,
+        /// The most passages to return. Default 5.
+        pub top_k: usize = 5,
+        /// How many near vectors an `hnsw` index keeps during a search. Default: the server's.
+        pub ef: Option<u32> = None,
+        /// The clusters that an `ivfflat` index looks into. Default: the server's.
+        pub probes: Option<u32> = None,
+        /// Whether to compare every vector, without the index. Default false.
+        pub exact: bool = false,
+        /// What stands for the content of the table in keys. Default: its number of rows, and PostgreSQL's count of
+        /// changes.
+        pub version: Option<String> = None,
+    }
+}
+
+impl Component for Config {
+    finds_top_k!();
+
+    fn existing_index(&self) -> Option<&dyn ExistingIndexSettings> {
+        Some(self)
+    }
+
+    fn settings_outside_key(&self) -> &'static [&'static str] {
+        &["url", "identity", "timeout_seconds", "concurrency", "plain", "version"]
+    }
+}
+
+impl DatabaseSettings for Config {
+    fn connection(&self) -> DatabaseConnection<'_> {
+        DatabaseConnection {
+            url: &self.url,
+            api_key: None,
+            identity: self.identity.as_deref(),
+            timeout_seconds: self.timeout_seconds,
+            concurrency: self.concurrency,
+            plain: self.plain,
+        }
+    }
+
+    fn component(&self) -> &'static str {
+        NAME
+    }
+
+    fn open(&self, access: AccessSettings) -> Result<Arc<dyn VectorDatabase>, databases::Error> {
+        Ok(Arc::new(PgvectorDatabase::open(access)?))
+    }
+}
+
+existing_index!(Config);
+
+impl Config {
+    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Retriever>, Error> {
+        ensure(NAME, !self.table.is_empty(), "table is missing; name the table with the vectors")?;
+        let options =
+            SearchOptions { top: self.top_k, ef: self.ef, probes: self.probes, exact: self.exact, with_content: true };
+        Ok(Box::new(ExistingIndex::new(self, options, cx)?))
+    }
+
+    fn collection(&self) -> CollectionPlace {
+        let own = [("path", &self.document), ("page", &self.page), ("title", &self.title)];
+        let own = own.into_iter().filter_map(|(name, column)| Some((name.to_owned(), column.clone()?)));
+        let fields = ExistingFields {
+            id: self.id.clone(),
+            vector: self.vector.clone(),
+            text: Some(self.text.clone()),
+            fields: own.chain(self.fields.clone()).collect(),
+            metadata: self.metadata.clone(),
+            metric: self.metric.into(),
+            condition: self.condition.clone(),
+        };
+        CollectionPlace::existing(&self.table, fields)
+    }
+}

@@ -1,0 +1,189 @@
+//! `pgvector`: the chunks are written into a table of PostgreSQL with the extension pgvector, and searched there.
+//!
+//! Use it to see what your own database finds before you move there. The table is made for the trial, in the schema that
+//! you name, and `reverie store gc` removes it. PostgreSQL needs pgvector 0.8 or newer.
+//!
+//! `kind = "hnsw"` walks a graph and takes minutes to build for 100,000 chunks; `"ivfflat"` looks into some clusters, is
+//! built faster and misses more; `"exact"` compares every vector.
+//! Source: [pgvector](https://github.com/pgvector/pgvector).
+
+use super::{VectorIndexSettings, record::FilledDatabase};
+use crate::{
+    Component, Context, Error,
+    component::{database_settings, ensure},
+    corpus::VectorSearch,
+    database::{DatabaseConnection, DatabaseSettings},
+    index::{IndexKind, Indexes},
+};
+use databases::{AccessSettings, PgvectorDatabase, SearchIndexSpec, StoredPrecision, VectorDatabase};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+pub(super) const VERSION: u32 = 1;
+const NAME: &str = "index pgvector";
+/// pgvector's largest number of candidates of a search.
+const MOST_CANDIDATES: u32 = 1000;
+
+/// How pgvector indexes vectors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PgvectorKind {
+    /// A graph is walked.
+    Hnsw,
+    /// Some of many clusters are searched.
+    Ivfflat,
+    /// Every vector is compared.
+    Exact,
+}
+
+/// How precisely pgvector stores vectors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PgvectorPrecision {
+    /// 32 bits a number, at most 2,000 dimensions with an index.
+    F32,
+    /// 16 bits a number, at most 4,000 dimensions with an index.
+    F16,
+}
+
+database_settings! {
+    /// Settings of `pgvector`.
+    pub struct Config at "env:DATABASE_URL" {
+        /// `hnsw`, `ivfflat` or `exact`. Default `hnsw`.
+        pub kind: PgvectorKind = PgvectorKind::Hnsw,
+        /// Of `hnsw`: the links of a vector. Default 16.
+        pub m: u32 = 16,
+        /// Of `hnsw`: how many near vectors are kept while links are chosen. Default 64.
+        pub ef_construction: u32 = 64,
+        /// Of `hnsw`: how many near vectors are kept during a search. Trials that differ in this alone share one table.
+        /// Default 40.
+        pub ef: u32 = 40,
+        /// Of `ivfflat`: the clusters; 0 is a thousandth of the chunks, and their square root above a million. Default 0.
+        pub lists: u32 = 0,
+        /// Of `ivfflat`: the clusters that a search looks into. Trials that differ in this alone share one table.
+        /// Default 10.
+        pub probes: u32 = 10,
+        /// `f32`, or `f16` for half of the memory. Default `f32`.
+        pub precision: PgvectorPrecision = PgvectorPrecision::F32,
+        /// The schema of the table. Default `public`.
+        pub schema: String = "public".to_owned(),
+    }
+}
+
+impl Component for Config {
+    fn indexes(&self) -> Indexes {
+        [IndexKind::Database].into()
+    }
+}
+
+impl VectorIndexSettings for Config {
+    fn database(&self) -> Option<&dyn FilledDatabase> {
+        Some(self)
+    }
+
+    fn search_settings(&self) -> Option<Value> {
+        match self.kind {
+            PgvectorKind::Hnsw => Some(json!({ "ef": self.ef })),
+            PgvectorKind::Ivfflat => Some(json!({ "probes": self.probes })),
+            PgvectorKind::Exact => None,
+        }
+    }
+}
+
+impl DatabaseSettings for Config {
+    fn connection(&self) -> DatabaseConnection<'_> {
+        DatabaseConnection {
+            url: &self.url,
+            api_key: None,
+            identity: self.identity.as_deref(),
+            timeout_seconds: self.timeout_seconds,
+            concurrency: self.concurrency,
+            plain: self.plain,
+        }
+    }
+
+    fn component(&self) -> &'static str {
+        NAME
+    }
+
+    fn open(&self, access: AccessSettings) -> Result<Arc<dyn VectorDatabase>, databases::Error> {
+        Ok(Arc::new(PgvectorDatabase::open(access)?))
+    }
+}
+
+impl FilledDatabase for Config {
+    fn search_index(&self) -> SearchIndexSpec {
+        match self.kind {
+            // A search has its own number of candidates, so that of the collection is not used.
+            PgvectorKind::Hnsw => SearchIndexSpec::Hnsw { m: self.m, ef_construction: self.ef_construction, ef: 0 },
+            PgvectorKind::Ivfflat => SearchIndexSpec::Ivfflat { lists: self.lists },
+            PgvectorKind::Exact => SearchIndexSpec::Exact,
+        }
+    }
+
+    fn precision(&self) -> StoredPrecision {
+        match self.precision {
+            PgvectorPrecision::F32 => StoredPrecision::F32,
+            PgvectorPrecision::F16 => StoredPrecision::F16,
+        }
+    }
+
+    fn collection(&self, name: &str) -> String {
+        format!("{}.{name}", self.schema)
+    }
+}
+
+impl Config {
+    pub(super) fn build(&self, _: &Context<'_>) -> Result<VectorSearch, Error> {
+        self.connection().check(NAME)?;
+        let within = |name: &str, value: u32, least: u32, most: u32| {
+            ensure(
+                NAME,
+                (least..=most).contains(&value),
+                format!("{name} is {value}, but must be from {least} to {most}"),
+            )
+        };
+        within("m", self.m, 2, 100)?;
+        within("ef_construction", self.ef_construction, 4, MOST_CANDIDATES)?;
+        within("ef", self.ef, 1, MOST_CANDIDATES)?;
+        within("lists", self.lists, 0, 32_768)?;
+        within("probes", self.probes, 1, 32_768)?;
+        let reason = format!("ef_construction is {}, but must be at least twice m ({})", self.ef_construction, self.m);
+        ensure(NAME, self.kind != PgvectorKind::Hnsw || self.ef_construction >= 2 * self.m, reason)?;
+        ensure(NAME, !self.schema.is_empty() && !self.schema.contains('.'), "schema must be the name of a schema")?;
+        Ok(match self.kind {
+            PgvectorKind::Hnsw => VectorSearch::Database { ef: Some(self.ef), probes: None },
+            PgvectorKind::Ivfflat => VectorSearch::Database { ef: None, probes: Some(self.probes) },
+            PgvectorKind::Exact => VectorSearch::Database { ef: None, probes: None },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_searched_more_thoroughly_is_the_same_table() {
+        let (one, other) = (Config::default(), Config { ef: 400, ..Config::default() });
+        assert_eq!(one.search_index(), other.search_index());
+        assert_ne!(one.search_settings(), other.search_settings());
+        let clusters = Config { kind: PgvectorKind::Ivfflat, ..Config::default() };
+        assert_ne!(one.search_index(), clusters.search_index());
+    }
+
+    #[test]
+    fn impossible_settings_are_refused() {
+        for config in [
+            Config { ef: 1001, ..Config::default() },
+            Config { m: 40, ..Config::default() },
+            Config { probes: 0, ..Config::default() },
+            Config { schema: String::new(), ..Config::default() },
+            Config { url: "postgresql://me:secret@host/db".to_owned(), ..Config::default() },
+        ] {
+            assert!(config.build(&Context::default()).is_err(), "{config:?}");
+        }
+        assert!(Config::default().build(&Context::default()).is_ok());
+    }
+}

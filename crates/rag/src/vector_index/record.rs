@@ -1,0 +1,70 @@
+//! What is written into a database that is filled with chunks.
+
+use crate::{Chunk, database::DatabaseSettings};
+use databases::{IndexedRecord, RecordId, SearchIndexSpec, StoredPrecision};
+use serde_json::{Map, Value, json};
+
+/// The field of a record with the place of its chunk in the document. The other fields are those that filters name.
+const PLACE: &str = "reverie";
+
+/// The settings of a database that is filled.
+pub(crate) trait FilledDatabase: DatabaseSettings {
+    /// The search index of its collections.
+    fn search_index(&self) -> SearchIndexSpec;
+
+    /// How precisely it stores vectors.
+    fn precision(&self) -> StoredPrecision {
+        StoredPrecision::F32
+    }
+
+    /// The name of a collection, where the database wants more than the name alone.
+    fn collection(&self, name: &str) -> String {
+        name.to_owned()
+    }
+}
+
+/// What decides the records and the search index of a collection.
+pub(super) fn build_settings(settings: &dyn FilledDatabase) -> Value {
+    json!({ "index": settings.search_index(), "precision": settings.precision() })
+}
+
+/// The record of a searchable chunk, the entry of an index, with its vector. Its fields are those that a
+/// [`Filter`](crate::Filter) names (`path`, `title`, `page`, `heading` and the metadata of the document), and `reverie`
+/// with the chunk's place in its document.
+pub fn record_of(entry: u32, chunk: &Chunk, vector: &[f32]) -> IndexedRecord {
+    let mut fields: Map<String, Value> =
+        chunk.metadata.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+    let mut place = json!({ "number": chunk.number, "start": chunk.span.start, "end": chunk.span.end });
+    if let Some(place) = place.as_object_mut() {
+        let links = [("parent", chunk.parent), ("previous", chunk.previous), ("next", chunk.next)];
+        place.extend(links.into_iter().filter_map(|(name, number)| Some((name.to_owned(), number?.into()))));
+    }
+    fields.insert(PLACE.to_owned(), place);
+    for field in ["path", "title", "page", "heading"] {
+        match crate::filter::value(chunk, field) {
+            Some(value) => _ = fields.insert(field.to_owned(), value),
+            None => _ = fields.remove(field),
+        }
+    }
+    let id = RecordId::Number(entry.into());
+    IndexedRecord { id, vector: vector.to_vec(), text: chunk.text.clone(), fields }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fields_of_a_record_are_those_that_filters_name() {
+        let mut chunk = crate::retrieve::tests::Fixture::new().table.chunk(0).clone();
+        chunk.metadata.insert("year".to_owned(), json!(2024));
+        chunk.metadata.insert("path".to_owned(), json!("not the document"));
+        chunk.page = None;
+        chunk.metadata.insert("page".to_owned(), json!(99));
+        let record = record_of(7, &chunk, &[1.0]);
+        assert_eq!((record.id, record.fields["year"].clone()), (RecordId::Number(7), json!(2024)));
+        assert_eq!(record.fields["path"], json!(chunk.document), "a chunk's own fields come first, as in filters");
+        assert!(!record.fields.contains_key("page"), "a chunk without a page meets no condition on it");
+        assert_eq!(record.fields["reverie"]["number"], json!(chunk.number));
+    }
+}
