@@ -161,7 +161,7 @@ pub struct CollectionDescription {
     pub search_index: Option<SearchIndexDescription>,
     /// The manifest, if Reverie made the collection.
     pub manifest: Option<IndexManifest>,
-    /// Its size with its indexes, in bytes, if the database tells it.
+    /// Its size in bytes, indexes included; none if the database does not report it.
     pub bytes: Option<u64>,
     /// Changes whenever records change, if the database has such a counter.
     pub change_counter: Option<String>,
@@ -176,7 +176,7 @@ pub struct SearchIndexDescription {
     pub metric: VectorMetric,
     /// Whether it is complete.
     pub is_ready: bool,
-    /// Its size in bytes, if the database tells it.
+    /// Its size in bytes; none if the database does not report it.
     pub bytes: Option<u64>,
 }
 

@@ -72,7 +72,7 @@ impl ScalarValue {
 }
 
 impl FieldBounds {
-    /// The bounds with what they demand of the order.
+    /// Each bound that is set, with the comparison that it asks for.
     pub(crate) fn each(&self) -> impl Iterator<Item = (BoundKind, &ScalarValue)> {
         let bounds = [
             (BoundKind::More, &self.gt),

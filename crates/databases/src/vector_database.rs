@@ -28,8 +28,8 @@ pub trait VectorDatabase: Send + Sync + fmt::Debug {
     /// none or some of the records may be there, and writing them again is right.
     async fn write(&self, place: &CollectionPlace, records: &[IndexedRecord]) -> Result<(), Error>;
 
-    /// Builds the search index after the last record, unless it is there, and waits for it. `progress` is told the
-    /// share that is done, 0 to 1, where the database knows it.
+    /// Builds the search index after the last record was written, and waits until it is ready. Does nothing if there is
+    /// one. Calls `progress` with the finished share, from 0 to 1, if the database reports it.
     async fn complete(
         &self,
         place: &CollectionPlace,
@@ -77,7 +77,7 @@ pub trait VectorDatabase: Send + Sync + fmt::Debug {
     /// The aliases that [`VectorDatabase::swap`] made, with the names of their collections.
     async fn aliases(&self) -> Result<BTreeMap<String, String>, Error>;
 
-    /// The collections that Reverie made, those that are being filled included.
+    /// All collections that Reverie made, also those that are still being filled.
     async fn list(&self) -> Result<Vec<(CollectionPlace, IndexManifest)>, Error>;
 }
 

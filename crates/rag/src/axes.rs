@@ -293,6 +293,11 @@ impl PipelineConfig {
         self.values().flat_map(|(_, value)| value.indexes()).collect()
     }
 
+    /// Whether a stage compares the vectors of all chunks with that of a question.
+    pub fn compares_vectors(&self) -> bool {
+        self.indexes().into_iter().any(IndexKind::compares_vectors)
+    }
+
     /// How the texts of its indexes are cut into terms. The retriever decides it for all stages.
     pub fn text_analysis(&self) -> TextAnalysis {
         self.values().find_map(|(_, value)| value.text_analysis()).unwrap_or_default()
@@ -339,7 +344,7 @@ impl PipelineConfig {
             }
         }
         // How vectors are made makes no difference if no stage compares them.
-        let compares = self.indexes().into_iter().any(IndexKind::compares_vectors);
+        let compares = self.compares_vectors();
         if let (true, false, Some(without_enricher)) = (self.enrich.makes_vectors(), compares, EnrichConfig::unlisted())
         {
             self.enrich = without_enricher;

@@ -467,6 +467,20 @@ macro_rules! database_settings {
                 pub plain: bool = false,
             }
         }
+
+        impl $Config {
+            /// How the database is reached, without a key of its own.
+            fn address(&self) -> $crate::database::DatabaseConnection<'_> {
+                $crate::database::DatabaseConnection {
+                    url: &self.url,
+                    api_key: None,
+                    identity: self.identity.as_deref(),
+                    timeout_seconds: self.timeout_seconds,
+                    concurrency: self.concurrency,
+                    plain: self.plain,
+                }
+            }
+        }
     };
 }
 pub(crate) use database_settings;

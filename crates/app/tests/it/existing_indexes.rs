@@ -33,7 +33,7 @@ fn experiment(workspace: &Workspace, retriever: &str, more: &str) {
     workspace.experiment(&space, REST);
 }
 
-/// The retriever with these settings beside the names of the table's columns.
+/// The retriever `pgvector` on the table `docs`, with more settings.
 fn pgvector(settings: &str) -> String {
     format!("{{ pgvector = {{ table = \"docs\", text = \"body\", document = \"file\", top_k = 2{settings} }} }}")
 }

@@ -5,7 +5,6 @@ use crate::{
     results::{MetricResult, Results, TrialResult},
 };
 use eval::{Missing, Score, statistics::Summary};
-use rag::{PipelineConfig, index::IndexKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -194,8 +193,7 @@ pub(super) fn cells(found: &TrialResult, columns: &[Column]) -> Vec<Cell> {
 
 /// Whether it compares all vectors with those of a question.
 fn searches_exactly(found: &TrialResult) -> bool {
-    let compares = |pipeline: &PipelineConfig| pipeline.indexes().into_iter().any(IndexKind::compares_vectors);
-    found.trial.pipeline().is_some_and(|pipeline| compares(pipeline) && pipeline.index.is_flat())
+    found.trial.pipeline().is_some_and(|pipeline| pipeline.compares_vectors() && pipeline.index.is_flat())
 }
 
 fn of_metric(found: &TrialResult, metric: &str) -> Cell {

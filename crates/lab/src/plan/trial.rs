@@ -4,7 +4,7 @@ use crate::{
     Error,
     spec::{Experiment, SystemSpec},
 };
-use rag::{Axis, Choice, PipelineConfig, index::IndexKind};
+use rag::{Axis, Choice, PipelineConfig};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -253,8 +253,8 @@ fn pipelines(experiment: &Experiment) -> Vec<Trial> {
     for pipeline in space.combinations() {
         let label = |(axis, values, labels): &(Axis, Vec<Value>, Vec<String>)| {
             // An index of vectors does nothing where no vectors are searched.
-            let compares = || pipeline.indexes().into_iter().any(IndexKind::compares_vectors);
-            let value = pipeline.on(*axis).filter(|_| *axis != Axis::Index || compares()).map(Choice::value);
+            let does_something = |_: &&dyn Choice| *axis != Axis::Index || pipeline.compares_vectors();
+            let value = pipeline.on(*axis).filter(does_something).map(Choice::value);
             let at = value.and_then(|value| values.iter().position(|listed| *listed == value));
             (axis.name().to_owned(), at.map_or_else(|| NONE.to_owned(), |at| labels[at].clone()))
         };

@@ -136,9 +136,8 @@ fn of_trial(experiment: &Experiment, trial: &Trial) -> TrialFacts {
     let Some(pipeline) = trial.pipeline() else {
         return TrialFacts { trial: trial.id.clone(), labels: trial.labels.clone(), ..TrialFacts::default() };
     };
-    let compares_vectors = pipeline.indexes().into_iter().any(IndexKind::compares_vectors);
     // An enricher that makes vectors embeds whole documents, in windows of its own, so the embedder cuts no chunk.
-    let embeds_chunks = compares_vectors && !pipeline.enrich.makes_vectors();
+    let embeds_chunks = pipeline.compares_vectors() && !pipeline.enrich.makes_vectors();
     let is_reranker =
         |name: &&str| experiment.models.get(*name).is_some_and(|config| config.kind() == ModelKind::Rerank);
     TrialFacts {

@@ -10,7 +10,9 @@ use crate::{
 };
 use databases::{CollectionDescription, CollectionPlace, DatabaseProblem, IndexedRecord, RecordFilter};
 use models::{EndpointAccess, Identity, InputKind};
-use rag::{Component, ExistingIndexSettings, Models, retrieve::RetrieverConfig, vector_index::VectorIndexConfig};
+use rag::{
+    Component, ExistingIndexSettings, Models, embed::cosine, retrieve::RetrieverConfig, vector_index::VectorIndexConfig,
+};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -137,14 +139,17 @@ async fn check_embedder(
     if let Err(problem) = found.check(place, vectors.columns) {
         return Ok(Err(problem));
     }
-    let mut cosines: Vec<f32> =
-        records.iter().zip(vectors.iter()).map(|(record, vector)| cosine(&record.vector, vector)).collect();
+    // A database that declares no dimensions may hold vectors of several lengths.
+    let cosine = |(record, vector): (&IndexedRecord, &[f32])| match record.vector.len() == vector.len() {
+        true => cosine(&record.vector, vector),
+        false => 0.0,
+    };
+    let mut cosines: Vec<f32> = records.iter().zip(vectors.iter()).map(cosine).collect();
     cosines.sort_by(f32::total_cmp);
     let Some(&median) = cosines.get(cosines.len() / 2) else { return Ok(Ok(())) };
+    let records = cosines.len();
     let compared = format!(
-        "for {} records, the median cosine between their vectors and those of `{embedder}` is \
-                            {median:.3}",
-        cosines.len()
+        "the median cosine between the vectors of {records} records and those that `{embedder}` makes of their texts is {median:.3}"
     );
     if median < SAME_EMBEDDER {
         let message = format!("{compared}; name the embedder that filled it");
@@ -155,10 +160,4 @@ async fn check_embedder(
         session.setup().control.progress.warn(text);
     }
     Ok(Ok(()))
-}
-
-fn cosine(a: &[f32], b: &[f32]) -> f32 {
-    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
-    let length = (dot(a, a) * dot(b, b)).sqrt();
-    if a.len() == b.len() && length > 0.0 { dot(a, b) / length } else { 0.0 }
 }

@@ -188,8 +188,8 @@ fn check_existing_indexes(reader: &mut ExperimentReader<'_>, read: &Space, place
             reader.error(
                 at,
                 format!(
-                    "{place}: `{stage}` reads chunks, and the retriever `{name}` searches an index of \
-                                      yours, which has none; put them into two tables `[[space]]`"
+                    "{place}: `{stage}` reads chunks, and the retriever `{name}` searches an index of yours, which has \
+                     none; put them into two tables `[[space]]`"
                 ),
             );
         }

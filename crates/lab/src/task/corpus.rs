@@ -60,8 +60,8 @@ pub(crate) async fn open_indexes(
     Ok(indexes)
 }
 
-/// Connects an opened index in a database with the database. If the collection is gone, or is not what was written, the
-/// index is set aside, so that it is filled again.
+/// Opens the connection of an index that is in a database. If its collection is missing or differs from what was written,
+/// the index is set aside, and the next task fills it again.
 pub(crate) async fn connect(
     cx: &RunContext,
     inputs: &Outputs,
@@ -76,16 +76,7 @@ pub(crate) async fn connect(
     let Some(database) = config.open_database(environment)? else { return Ok(()) };
     let filled = index.filled();
     let found = retrying(SEARCH_RETRIES, || database.describe(index.place())).await.map_err(rag::Error::from)?;
-    let problem = match found {
-        None => Some("is gone".to_owned()),
-        Some(found) => match found.manifest {
-            Some(manifest) if manifest.key != filled.key => Some("was filled by another task".to_owned()),
-            Some(manifest) if manifest.rows == Some(filled.rows as u64) && found.rows == filled.rows as u64 => None,
-            Some(_) => Some(format!("has {} records, but {} were written", found.rows, filled.rows)),
-            None => Some("was not made by Reverie".to_owned()),
-        },
-    };
-    if let Some(problem) = problem {
+    if let Some(problem) = filled.problem(found) {
         let problem = format!("{}, `{}` {problem}", filled.address, filled.collection);
         let artifact = files.get(&IndexKind::Database).and_then(|files| inputs.get(files.first()?));
         return Err(cx.store.set_aside(artifact.map_or("", String::as_str), &problem).await.into());

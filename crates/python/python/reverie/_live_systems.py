@@ -1,4 +1,4 @@
-"""Systems that are called in this process: query engines, runnables, and functions that use what stands around them.
+"""Systems that are called in this process: query engines, runnables, and functions that use variables of the program.
 
 Like functions that stand for models, they are served to the rest of Reverie at an address of the loopback interface that
 nobody can guess, so limits, retries, the journal and the budget hold for them as for every other system. They are called,

@@ -98,13 +98,13 @@ def system(
     engine holds one conversation, so it always gets one question after the other. Workers of a cluster cannot reach
     what is called here, so that engine is refused.
 
-    Replies are kept in the journal of the store and not asked for again. Of a function, its source decides, with
-    constants and functions of your own that it uses. An object, or a function that uses one, has no source that decides:
-    without `version` its replies are kept for this program alone.
+    The journal of the store keeps replies, and the same question is not asked twice. A function is asked again if its
+    source changes, or a constant or a function of yours that it uses. The source of an object, or of a function that
+    uses one, is not known: without `version`, its replies are kept for this program only.
 
     Args:
         target: The function or the object.
-        version: Any text. Another version is asked anew; it stands on the leaderboard.
+        version: Any text, shown on the leaderboard. If it changes, all questions are asked again.
         parameters: Values that a function gets by name, one or a list each. Every combination is a trial.
         price: US dollars for a call, or `{"input": …, "output": …}` for a million tokens. Default: what the replies say,
             else unknown.

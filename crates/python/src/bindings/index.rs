@@ -259,16 +259,11 @@ async fn check_vectors(embedder: &Embedder, vectors: &Matrix, text: Option<&str>
     if own.columns != vectors.columns {
         return refuse(format!("they have {} numbers, and its vectors have {}", vectors.columns, own.columns));
     }
-    let cosine = cosine(own.row(0), vectors.row(0));
+    let cosine = rag::embed::cosine(own.row(0), vectors.row(0));
     // Vectors in another precision differ a little.
     if cosine >= LEAST_COSINE {
         Ok(())
     } else {
         refuse(format!("the cosine of the first one with its own is {cosine:.3}"))
     }
-}
-
-fn cosine(a: &[f32], b: &[f32]) -> f32 {
-    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
-    dot(a, b) / (dot(a, a) * dot(b, b)).sqrt().max(f32::MIN_POSITIVE)
 }

@@ -26,7 +26,7 @@ def fact(question: str) -> str:
 
 
 def words(text: str) -> list[float]:
-    """A vector of a text: how often some words stand in it."""
+    """The vector of a text: how often each of some words occurs in it."""
     return [1.0 + text.count(word) for word in ("mill", "oats", "built", "number 13 ", "number 14 ")]
 
 

@@ -10,6 +10,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{fmt, ops::Deref};
 
+/// The cosine of the angle between two vectors of the same length; 0 if one of them has the length 0.
+pub fn cosine(a: &[f32], b: &[f32]) -> f32 {
+    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
+    dot(a, b) / (dot(a, a) * dot(b, b)).sqrt().max(f32::MIN_POSITIVE)
+}
+
 /// The name of an embedding model in the experiment.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(transparent)]

@@ -3,7 +3,9 @@
 
 use super::{Index, MadeFrom, header::bad, kind::only};
 use crate::Error;
-use databases::{CollectionPlace, DatabaseQuery, RecordId, SearchOptions, VectorDatabase, retrying};
+use databases::{
+    CollectionDescription, CollectionPlace, DatabaseQuery, RecordId, SearchOptions, VectorDatabase, retrying,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
@@ -63,6 +65,19 @@ impl FilledCollection {
         match file.format {
             FORMAT => Ok(file.filled),
             other => Err(bad(origin, format!("format {other}, but this version reads format {FORMAT}"))),
+        }
+    }
+
+    /// Why what a database says of the collection is not what was written; none if it is. `found` is none if there is no
+    /// such collection.
+    pub fn problem(&self, found: Option<CollectionDescription>) -> Option<String> {
+        let Some(found) = found else { return Some("is gone".to_owned()) };
+        let whole = Some(self.rows as u64);
+        match found.manifest {
+            None => Some("was not made by Reverie".to_owned()),
+            Some(manifest) if manifest.key != self.key => Some("was filled by another task".to_owned()),
+            Some(manifest) if manifest.rows == whole && Some(found.rows) == whole => None,
+            Some(_) => Some(format!("has {} records, but {} were written", found.rows, self.rows)),
         }
     }
 

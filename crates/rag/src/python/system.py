@@ -1,7 +1,8 @@
 # Calls a whole RAG system: a function, or an object that is queried or invoked, such as a query engine or a chat engine
 # of LlamaIndex, or a runnable of LangChain. Objects of packages are recognised by their methods and attributes, so that no package is
 # imported here. What the system returns is written in one form: answer, passages, usage, trace, version.
-# `driver.py` stands behind this text and uses it; the Python package runs it for objects of the user's own program.
+# For functions, this file and `driver.py` are one program. The Python package runs this file alone, for objects of the
+# user's program.
 import functools
 import inspect
 import json

@@ -10,7 +10,7 @@
 
 use super::{
     Retriever,
-    existing::{ExistingIndex, IndexMetric, existing_index},
+    existing::{ExistingIndex, IndexMetric, existing_index, named_fields},
     finds_top_k,
 };
 use crate::{
@@ -71,14 +71,7 @@ impl Component for Config {
 
 impl DatabaseSettings for Config {
     fn connection(&self) -> DatabaseConnection<'_> {
-        DatabaseConnection {
-            url: &self.url,
-            api_key: self.api_key.as_deref(),
-            identity: self.identity.as_deref(),
-            timeout_seconds: self.timeout_seconds,
-            concurrency: self.concurrency,
-            plain: self.plain,
-        }
+        DatabaseConnection { api_key: self.api_key.as_deref(), ..self.address() }
     }
 
     fn component(&self) -> &'static str {
@@ -101,10 +94,9 @@ impl Config {
 
     fn collection(&self) -> CollectionPlace {
         let own = [("path", &self.document), ("page", &self.page), ("title", &self.title)];
-        let own = own.into_iter().filter_map(|(name, key)| Some((name.to_owned(), key.clone()?)));
         let fields = ExistingFields {
             text: None,
-            fields: own.chain(self.fields.clone()).collect(),
+            fields: named_fields(own, &self.fields),
             metric: self.metric.into(),
             condition: self.condition.clone(),
             ..ExistingFields::default()

@@ -15,7 +15,7 @@ use databases::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// How the vectors of an existing index are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -37,6 +37,15 @@ impl From<IndexMetric> for VectorMetric {
             IndexMetric::L2 => Self::Euclidean,
         }
     }
+}
+
+/// Where the fields are that filters name: those that a setting has, and those of the setting `fields`.
+pub(super) fn named_fields(
+    own: [(&str, &Option<String>); 3],
+    fields: &BTreeMap<String, String>,
+) -> BTreeMap<String, String> {
+    let own = own.into_iter().filter_map(|(name, place)| Some((name.to_owned(), place.clone()?)));
+    own.chain(fields.clone()).collect()
 }
 
 /// Implements [`ExistingIndexSettings`] for settings with `version` and a method `collection`.

@@ -131,43 +131,30 @@ async fn dense_search(
     let index = corpus.index::<DenseIndex>(component)?;
     let vectors: Option<Vec<&[f32]>> = queries.iter().map(|query| query.embedding).collect();
     let vectors = vectors.ok_or(Error::Needs { component, part: "a vector of the question" })?;
-    if let VectorSearch::Graph { ef } = corpus.vector_search {
-        let graph = corpus.index::<GraphIndex>(component)?;
-        return graph_search((graph, ef), index, queries, &vectors, corpus, k);
-    }
-    if let VectorSearch::Database { ef, probes } = corpus.vector_search {
-        let database = corpus.index::<DatabaseIndex>(component)?;
-        let options = SearchOptions { ef, probes, ..SearchOptions::top(k) };
-        return database_search((database, options), index, queries, &vectors, corpus).await;
-    }
+    let graph = match corpus.vector_search {
+        VectorSearch::Exact => None,
+        VectorSearch::Graph { ef } => Some((corpus.index::<GraphIndex>(component)?, ef)),
+        VectorSearch::Database { ef, probes } => {
+            let database = corpus.index::<DatabaseIndex>(component)?;
+            let options = SearchOptions { ef, probes, ..SearchOptions::top(k) };
+            return database_search((database, options), index, queries, &vectors, corpus).await;
+        }
+    };
+    let among_all = |vectors: &[&[f32]]| match graph {
+        Some((graph, ef)) => graph.search(index, vectors, k, ef),
+        None => index.search(vectors, k),
+    };
+    let among = |vector: &[f32], entries: &[u32]| match graph {
+        Some((graph, ef)) => graph.search_among(index, vector, k, ef, entries),
+        None => index.search_among(vector, k, entries),
+    };
     if queries.iter().all(|query| query.filter.is_none()) {
-        return Ok(index.search(&vectors, k)?.into_iter().map(|found| corpus.hits(found)).collect());
+        return Ok(among_all(&vectors)?.into_iter().map(|found| corpus.hits(found)).collect());
     }
     let one = |(query, vector): (&Query<'_>, &[f32])| {
         Ok(corpus.hits(match query.filter {
-            Some(filter) => index.search_among(vector, k, &corpus.table.entries_passing(filter)?.entries)?,
-            None => index.search(&[vector], k)?.pop().unwrap_or_default(),
-        }))
-    };
-    queries.iter().zip(vectors).map(one).collect()
-}
-
-/// [`dense_search`] by a graph over the same vectors.
-fn graph_search(
-    (graph, ef): (&GraphIndex, usize),
-    index: &DenseIndex,
-    queries: &[Query<'_>],
-    vectors: &[&[f32]],
-    corpus: &Corpus<'_>,
-    k: usize,
-) -> Result<Vec<Vec<Hit>>, Error> {
-    if queries.iter().all(|query| query.filter.is_none()) {
-        return Ok(graph.search(index, vectors, k, ef)?.into_iter().map(|found| corpus.hits(found)).collect());
-    }
-    let one = |(query, &vector): (&Query<'_>, &&[f32])| {
-        Ok(corpus.hits(match query.filter {
-            Some(filter) => graph.search_among(index, vector, k, ef, &corpus.table.entries_passing(filter)?.entries)?,
-            None => graph.search(index, &[vector], k, ef)?.pop().unwrap_or_default(),
+            Some(filter) => among(vector, &corpus.table.entries_passing(filter)?.entries)?,
+            None => among_all(&[vector])?.pop().unwrap_or_default(),
         }))
     };
     queries.iter().zip(vectors).map(one).collect()

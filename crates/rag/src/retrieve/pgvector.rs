@@ -10,7 +10,7 @@
 
 use super::{
     Retriever,
-    existing::{ExistingIndex, IndexMetric, existing_index},
+    existing::{ExistingIndex, IndexMetric, existing_index, named_fields},
     finds_top_k,
 };
 use crate::{
@@ -80,14 +80,7 @@ impl Component for Config {
 
 impl DatabaseSettings for Config {
     fn connection(&self) -> DatabaseConnection<'_> {
-        DatabaseConnection {
-            url: &self.url,
-            api_key: None,
-            identity: self.identity.as_deref(),
-            timeout_seconds: self.timeout_seconds,
-            concurrency: self.concurrency,
-            plain: self.plain,
-        }
+        self.address()
     }
 
     fn component(&self) -> &'static str {
@@ -111,12 +104,11 @@ impl Config {
 
     fn collection(&self) -> CollectionPlace {
         let own = [("path", &self.document), ("page", &self.page), ("title", &self.title)];
-        let own = own.into_iter().filter_map(|(name, column)| Some((name.to_owned(), column.clone()?)));
         let fields = ExistingFields {
             id: self.id.clone(),
             vector: self.vector.clone(),
             text: Some(self.text.clone()),
-            fields: own.chain(self.fields.clone()).collect(),
+            fields: named_fields(own, &self.fields),
             metadata: self.metadata.clone(),
             metric: self.metric.into(),
             condition: self.condition.clone(),

@@ -2,10 +2,10 @@
 //!
 //! When to use it: never in a file. `reverie.Experiment(systems={"mine": query_engine})` writes it for everything that
 //! cannot run in a process of its own: a query engine of LlamaIndex, a runnable of LangChain, a function that uses
-//! what stands around it. `digest` names the object, and the program serves it while it plans and runs the experiment.
-//! So another program, `reverie run` and the workers of a cluster cannot ask it.
+//! variables of the program. `digest` identifies the object. The program calls it while it plans and runs the experiment.
+//! Other programs, such as `reverie run` and the workers of a cluster, cannot.
 //!
-//! What it gets and what it may return is the same as for `python`.
+//! It gets the same arguments and may return the same values as a function of `python`.
 
 use super::{
     ServiceReply, System, SystemContext, SystemPrice, SystemQuestion, SystemReply, SystemSettings, VersionSource,

@@ -51,14 +51,7 @@ impl VectorIndexSettings for Config {
 
 impl DatabaseSettings for Config {
     fn connection(&self) -> DatabaseConnection<'_> {
-        DatabaseConnection {
-            url: &self.url,
-            api_key: self.api_key.as_deref(),
-            identity: self.identity.as_deref(),
-            timeout_seconds: self.timeout_seconds,
-            concurrency: self.concurrency,
-            plain: self.plain,
-        }
+        DatabaseConnection { api_key: self.api_key.as_deref(), ..self.address() }
     }
 
     fn component(&self) -> &'static str {

@@ -1,10 +1,10 @@
 //! `hnsw`: a graph of near vectors is walked towards the question's, which looks at a small part of them and may miss some.
 //!
-//! Use it above a few hundred thousand chunks, where `flat` becomes slow. The leaderboard says what it misses: list
-//! `flat` beside it.
+//! Use it above a few hundred thousand chunks, where `flat` becomes slow. To see what it misses, list `flat`
+//! too: the leaderboard compares them.
 //!
-//! The graph has one layer, that of DiskANN, and is searched like the lowest layer of HNSW. It holds links alone, and
-//! stands beside the vectors of `flat`, so scores are exact.
+//! The graph has one layer, that of DiskANN, and is searched like the lowest layer of HNSW. It holds no vectors and uses
+//! those of `flat`, so scores are exact.
 //! Source: Subramanya et al., DiskANN, 2019; Malkov and Yashunin, HNSW, 2016.
 
 use super::VectorIndexSettings;

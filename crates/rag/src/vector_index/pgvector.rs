@@ -93,14 +93,7 @@ impl VectorIndexSettings for Config {
 
 impl DatabaseSettings for Config {
     fn connection(&self) -> DatabaseConnection<'_> {
-        DatabaseConnection {
-            url: &self.url,
-            api_key: None,
-            identity: self.identity.as_deref(),
-            timeout_seconds: self.timeout_seconds,
-            concurrency: self.concurrency,
-            plain: self.plain,
-        }
+        self.address()
     }
 
     fn component(&self) -> &'static str {

@@ -1,7 +1,7 @@
 //! Passages to passages: every stage between retrieval and answer, such as
 //! `rerank`.
 
-use super::{DescribeWork, KeyContext, Sizes, component};
+use super::{DescribeWork, KeyContext, Sizes, component, searched_index};
 use crate::{
     operator::Operator,
     plan::{
@@ -62,8 +62,7 @@ impl DescribeWork for ApplyStageWork {
             models = cx.models(stage, self.embedder());
         }
         if self.stage().is_some_and(|stage| stage.searches_again()) && !self.pipeline.index.is_flat() {
-            let index = &self.pipeline.index;
-            builder = builder.field("index", &(index.name(), index.version(), index.search_settings()));
+            builder = searched_index(builder, &self.pipeline.index);
         }
         if cx.inputs.has_turns() && self.pipeline.query.rewrites_question() {
             // Until there was this field, some steps compared passages with the question as it was asked.

@@ -1,4 +1,4 @@
-//! Chunks and their vectors to records of a database.
+//! Writes chunks and their vectors into a database.
 
 use super::{DescribeWork, KeyContext, TimedComponent};
 use crate::{layout::Format, operator::Operator, plan::graph::TaskId};

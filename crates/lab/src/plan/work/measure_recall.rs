@@ -1,11 +1,11 @@
 //! An approximate index beside the exact one, to the share of the nearest chunks that it finds.
 
-use super::{DescribeWork, KeyContext};
+use super::{DescribeWork, KeyContext, searched_index};
 use crate::{
     operator::Operator,
     plan::graph::{PlanInputs, TaskId},
 };
-use rag::{VectorSearch, index::IndexKind, vector_index::VectorIndexConfig};
+use rag::{index::IndexKind, vector_index::VectorIndexConfig};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use store::Key;
@@ -24,12 +24,6 @@ pub(crate) struct MeasureRecallWork {
     pub(crate) chunks: usize,
 }
 
-impl MeasureRecallWork {
-    pub(crate) fn vector_search(&self) -> Result<VectorSearch, rag::Error> {
-        self.index.build(&rag::Context::default())
-    }
-}
-
 impl DescribeWork for MeasureRecallWork {
     fn operator(&self) -> Operator {
         Operator::Score
@@ -41,12 +35,8 @@ impl DescribeWork for MeasureRecallWork {
 
     fn key(&self, cx: &KeyContext<'_>) -> Key {
         let questions: Vec<_> = cx.inputs.questions.iter().map(|question| &question.id).collect();
-        cx.builder("measure_recall", &self.inputs())
-            .field("version", &VERSION)
-            .field("index", &(self.index.name(), self.index.version(), self.index.search_settings()))
-            .field("chunks", &self.chunks)
-            .field("questions", &questions)
-            .finish()
+        let builder = cx.builder("measure_recall", &self.inputs()).field("version", &VERSION);
+        searched_index(builder, &self.index).field("chunks", &self.chunks).field("questions", &questions).finish()
     }
 
     fn rows(&self, inputs: &PlanInputs<'_>) -> Option<usize> {

@@ -53,7 +53,7 @@ use crate::{
     operator::Operator,
 };
 use models::Identity;
-use rag::{Choice, Data, InputSize, index::IndexKind};
+use rag::{Choice, Data, InputSize, index::IndexKind, vector_index::VectorIndexConfig};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::{Key, KeyBuilder};
@@ -197,6 +197,11 @@ impl KeyContext<'_> {
             models => builder.field("models", &models),
         }
     }
+}
+
+/// Adds how an index of vectors is searched. The settings of the index itself are in the keys of the inputs.
+fn searched_index(builder: KeyBuilder, index: &VectorIndexConfig) -> KeyBuilder {
+    builder.field("index", &(index.name(), index.version(), index.search_settings()))
 }
 
 fn component(builder: KeyBuilder, component: &dyn Choice) -> KeyBuilder {

@@ -1,6 +1,6 @@
 //! Questions to passages.
 
-use super::{DescribeWork, KeyContext, Sizes, component};
+use super::{DescribeWork, KeyContext, Sizes, component, searched_index};
 use crate::{
     operator::Operator,
     plan::{
@@ -63,9 +63,8 @@ impl DescribeWork for RetrieveWork {
         if self.written.is_some() {
             builder = builder.field("fusion", &FUSION_VERSION);
         }
-        // The settings of the index itself are in the keys of the inputs.
         if let Some(index) = &self.index {
-            builder = builder.field("index", &(index.name(), index.version(), index.search_settings()));
+            builder = searched_index(builder, index);
         }
         // What an index of the user's own holds is not known from the settings.
         if let Some(name) = existing_index_name(&self.retriever) {

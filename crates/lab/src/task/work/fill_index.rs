@@ -1,5 +1,5 @@
-//! Chunks and their vectors to records of a database, in parts. How far it is stands in the store, so that another try
-//! after a kill, on any machine, continues from there; records that are written twice replace themselves.
+//! Writes chunks and their vectors into a database, part by part. The store keeps the number of records written so far:
+//! after a kill, another try continues from there, on any machine. Writing a record again replaces it.
 
 use super::{DoWork, TaskContext, TaskOutput};
 use crate::{
@@ -107,11 +107,7 @@ impl Filling<'_> {
     /// Whether an earlier task has filled the collection to its end.
     async fn is_complete(&self, filled: &FilledCollection) -> Result<bool, Error> {
         let found = call(|| self.database.describe(&self.place)).await?;
-        let whole = |rows: u64| rows == filled.rows as u64;
-        Ok(found.is_some_and(|found| {
-            let complete = |manifest: IndexManifest| manifest.key == filled.key && manifest.rows.is_some_and(whole);
-            whole(found.rows) && found.manifest.is_some_and(complete)
-        }))
+        Ok(filled.problem(found).is_none())
     }
 
     /// How many records an interrupted try has written: those that the store knows of, if the database still has them.

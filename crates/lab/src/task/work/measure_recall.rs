@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use databases::{DatabaseQuery, SearchOptions};
 use eval::{Missing, Score, Scored};
 use rag::{
-    VectorSearch,
+    Context, VectorSearch,
     index::{DatabaseIndex, DenseIndex, GraphIndex},
 };
 use std::sync::Arc;
@@ -30,14 +30,14 @@ impl DoWork for MeasureRecallWork {
         let vectors = decode_matrix(run_context, cx.inputs, Some(self.question_vectors)).await?.ok_or_else(missing)?;
         let indexes = Arc::new(open_indexes(run_context, cx.inputs, &self.indexes).await?);
         connect(run_context, cx.inputs, &self.indexes, (&self.index, &indexes)).await?;
-        let (search, k) = (self.vector_search()?, self.chunks);
+        let (search, k) = (self.index.build(&Context::default())?, self.chunks);
         let vectors = Arc::new(vectors);
         let mut rows = Vec::with_capacity(run_context.questions.len());
         for (step, questions) in run_context.questions.chunks(QUESTIONS_PER_STEP).enumerate() {
-            let range = step * QUESTIONS_PER_STEP..step * QUESTIONS_PER_STEP + questions.len();
-            let (of_step, opened) = (vectors.clone(), indexes.clone());
+            let places = step * QUESTIONS_PER_STEP..step * QUESTIONS_PER_STEP + questions.len();
+            let (all, opened, of_step) = (vectors.clone(), indexes.clone(), places.clone());
             let (exact, found) = compute(move || {
-                let queries: Vec<&[f32]> = range.map(|question| of_step.row(question)).collect();
+                let queries: Vec<&[f32]> = of_step.map(|question| all.row(question)).collect();
                 let dense = opened.iter().find_map(|index| index.get::<DenseIndex>());
                 let graph = opened.iter().find_map(|index| index.get::<GraphIndex>());
                 let exact = dense.map(|dense| dense.search(&queries, k)).transpose()?;
@@ -56,9 +56,8 @@ impl DoWork for MeasureRecallWork {
                 (_, _, Some(found)) => found,
                 (VectorSearch::Database { ef, probes }, Some(database), None) => {
                     let options = SearchOptions { ef, probes, ..SearchOptions::top(k) };
-                    let range = step * QUESTIONS_PER_STEP..step * QUESTIONS_PER_STEP + questions.len();
                     let query = |question| DatabaseQuery { vector: vectors.row(question), filter: None };
-                    let found = database.search(&range.map(query).collect::<Vec<_>>(), &options).await?;
+                    let found = database.search(&places.map(query).collect::<Vec<_>>(), &options).await?;
                     found.into_iter().map(Option::unwrap_or_default).collect()
                 }
                 _ => return Err(missing()),

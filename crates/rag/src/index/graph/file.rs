@@ -27,7 +27,7 @@ const KIND: FileKind = FileKind { magic: *b"RVGRAPH\n", format: 1, title: "graph
 const FACTS_BYTES: usize = 64;
 const LINKS_AT: usize = HEADER_BYTES + FACTS_BYTES;
 
-/// What is known of a graph beside its links.
+/// What the header of a graph's file says: from which vectors it was built, how, and how large it is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct GraphFacts {
     /// BLAKE3 of the vectors that the graph links.
