@@ -18,6 +18,11 @@ pub(crate) trait DatabaseSettings {
 
     /// Opens it, without a connection.
     fn open(&self, access: AccessSettings) -> Result<Arc<dyn VectorDatabase>, databases::Error>;
+
+    /// Which part of the server it is, if its address does not say so.
+    fn part_of_server(&self) -> Option<String> {
+        None
+    }
 }
 
 /// The settings of a retriever that searches an existing index.
@@ -30,6 +35,9 @@ pub trait ExistingIndexSettings: Send + Sync {
 
     /// The address of the database, and the variables whose values are sent there.
     fn endpoint_access(&self) -> EndpointAccess;
+
+    /// The database by its settings: see [`VectorIndexConfig::database_name`](crate::vector_index::VectorIndexConfig::database_name).
+    fn database_name(&self) -> String;
 
     /// The collection, and where the parts of its records are.
     fn place(&self) -> CollectionPlace;
@@ -119,6 +127,14 @@ pub(crate) fn open(
 /// The address of a database, and the variables whose values are sent there.
 pub(crate) fn endpoint_access(settings: &dyn DatabaseSettings) -> EndpointAccess {
     settings.connection().endpoint_access()
+}
+
+/// What tells databases of an experiment apart by their settings alone: the setting `identity`, or the address as it is
+/// written, with the part of the server.
+pub(crate) fn name(settings: &dyn DatabaseSettings) -> String {
+    let DatabaseConnection { url, identity, .. } = settings.connection();
+    let address = identity.unwrap_or(url);
+    settings.part_of_server().map_or_else(|| address.to_owned(), |part| format!("{address}/{part}"))
 }
 
 #[cfg(test)]

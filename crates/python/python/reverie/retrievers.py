@@ -165,7 +165,6 @@ class Pgvector(Component):
     run, the texts of some rows are embedded and compared with their vectors. The right to `select` is enough.
 
     Args:
-        fields: Columns by the names that filters use, such as `{ year = "published" }`.
         table: The table or view, as `table` or `schema.table`.
         id: The column with the id. Default: the primary key.
         vector: The column with the vector. Default `embedding`.
@@ -176,6 +175,7 @@ class Pgvector(Component):
         page: The column with the page.
         title: The column with the title.
         metadata: A JSON column with the other fields that filters may name.
+        fields: Columns by the names that filters use, such as `{ year = "published" }`.
         condition: A condition in SQL that all rows must meet, such as `"lang = 'en'"`.
         metric: `cosine`, `inner_product` or `l2`: what the table is indexed for. Default `cosine`.
         top_k: The most passages to return. Default 5.
@@ -196,7 +196,6 @@ class Pgvector(Component):
 
     _name: ClassVar[str] = "pgvector"
 
-    fields: Mapping[str, Any]
     table: str = ""
     id: str | None = None
     vector: str = "embedding"
@@ -205,6 +204,7 @@ class Pgvector(Component):
     page: str | None = None
     title: str | None = None
     metadata: str | None = None
+    fields: Mapping[str, Any] | None = None
     condition: str | None = None
     metric: Literal["cosine", "inner_product", "l2"] = "cosine"
     top_k: int = 5
@@ -227,12 +227,12 @@ class Chroma(Component):
     that filled the collection: before a run, the texts of some records are embedded and compared with their vectors.
 
     Args:
-        fields: Keys of the metadata by the names that filters use, where they differ.
         collection: The name of the collection.
         document: The key of the metadata with the path of the document in the corpus, its file's name, or the name
             without its ending. Without it, passages are looked for in all documents.
         page: The key of the metadata with the page.
         title: The key of the metadata with the title.
+        fields: Keys of the metadata by the names that filters use, where they differ.
         condition: A condition that all records must meet, as Chroma's `where` in JSON.
         metric: `cosine`, `inner_product` or `l2`: what the collection is indexed for. Chroma's own default is `l2`.
             Default `cosine`.
@@ -253,11 +253,11 @@ class Chroma(Component):
 
     _name: ClassVar[str] = "chroma"
 
-    fields: Mapping[str, Any]
     collection: str = ""
     document: str | None = None
     page: str | None = None
     title: str | None = None
+    fields: Mapping[str, Any] | None = None
     condition: str | None = None
     metric: Literal["cosine", "inner_product", "l2"] = "cosine"
     top_k: int = 5

@@ -27,8 +27,8 @@ class Hnsw(Component):
     """`hnsw`: a graph of near vectors is walked towards the question's, which looks at a small part of them and may
     miss some.
 
-    Use it above a few hundred thousand chunks, where `flat` becomes slow. The leaderboard says what it misses: list
-    `flat` beside it.
+    Use it above a few hundred thousand chunks, where `flat` becomes slow. To see what it misses, list `flat` too: the
+    leaderboard compares them.
 
     Args:
         m: Half of the links that a vector has. More find more, and take more memory (about 9 bytes a vector each).

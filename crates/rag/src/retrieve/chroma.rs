@@ -81,6 +81,10 @@ impl DatabaseSettings for Config {
     fn open(&self, access: AccessSettings) -> Result<Arc<dyn VectorDatabase>, databases::Error> {
         Ok(Arc::new(ChromaDatabase::open(access, &self.tenant, &self.database)?))
     }
+
+    fn part_of_server(&self) -> Option<String> {
+        Some(format!("{}/{}", self.tenant, self.database))
+    }
 }
 
 existing_index!(Config);

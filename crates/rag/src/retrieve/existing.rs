@@ -63,6 +63,10 @@ macro_rules! existing_index {
                 $crate::database::endpoint_access(self)
             }
 
+            fn database_name(&self) -> String {
+                $crate::database::name(self)
+            }
+
             fn place(&self) -> databases::CollectionPlace {
                 self.collection()
             }

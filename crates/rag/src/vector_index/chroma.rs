@@ -61,6 +61,10 @@ impl DatabaseSettings for Config {
     fn open(&self, access: AccessSettings) -> Result<Arc<dyn VectorDatabase>, databases::Error> {
         Ok(Arc::new(ChromaDatabase::open(access, &self.tenant, &self.database)?))
     }
+
+    fn part_of_server(&self) -> Option<String> {
+        Some(format!("{}/{}", self.tenant, self.database))
+    }
 }
 
 impl FilledDatabase for Config {
@@ -85,10 +89,20 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::vector_index::VectorIndexConfig;
 
     #[test]
     fn another_ef_is_another_collection() {
         assert_ne!(Config::default().search_index(), Config { ef: 400, ..Config::default() }.search_index());
+    }
+
+    #[test]
+    fn databases_of_one_server_are_told_apart() {
+        let named = |config: Config| VectorIndexConfig::Chroma(config).database_name();
+        let other = Config { tenant: "other".to_owned(), ..Config::default() };
+        assert_ne!(named(Config::default()), named(other));
+        let prod = |url: &str| Config { url: url.to_owned(), identity: Some("prod".to_owned()), ..Config::default() };
+        assert_eq!(named(prod("http://a:8000")), named(prod("http://b:8000")));
     }
 
     #[test]

@@ -83,6 +83,12 @@ impl VectorIndexConfig {
         self.settings().database().map(|settings| database::endpoint_access(settings))
     }
 
+    /// What tells the databases of an experiment apart by their settings alone: the setting `identity`, or the address as
+    /// it is written, with the part of the server; none for other indexes.
+    pub fn database_name(&self) -> Option<String> {
+        self.settings().database().map(|settings| database::name(settings))
+    }
+
     /// What decides the records and the search index of a collection of a database; none for other indexes.
     pub fn build_settings(&self) -> Option<Value> {
         self.settings().database().map(build_settings)

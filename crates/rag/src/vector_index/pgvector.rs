@@ -156,12 +156,15 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::vector_index::record::build_settings;
 
     #[test]
     fn what_is_searched_more_thoroughly_is_the_same_table() {
         let (one, other) = (Config::default(), Config { ef: 400, ..Config::default() });
         assert_eq!(one.search_index(), other.search_index());
         assert_ne!(one.search_settings(), other.search_settings());
+        let elsewhere = Config { schema: "other".to_owned(), ..Config::default() };
+        assert_ne!(build_settings(&one), build_settings(&elsewhere), "a table of another schema is another one");
         let clusters = Config { kind: PgvectorKind::Ivfflat, ..Config::default() };
         assert_ne!(one.search_index(), clusters.search_index());
     }

@@ -23,9 +23,10 @@ pub(crate) trait FilledDatabase: DatabaseSettings {
     }
 }
 
-/// What decides the records and the search index of a collection.
+/// What decides the records and the search index of a collection, and where the collection is within the database.
 pub(super) fn build_settings(settings: &dyn FilledDatabase) -> Value {
-    json!({ "index": settings.search_index(), "precision": settings.precision() })
+    let (index, precision) = (settings.search_index(), settings.precision());
+    json!({ "index": index, "precision": precision, "within": settings.collection("") })
 }
 
 /// The record of a searchable chunk, the entry of an index, with its vector. Its fields are those that a

@@ -18,11 +18,9 @@ pub(crate) struct FillIndexWork {
     pub(crate) dense: Vec<TaskId>,
 }
 
-/// The name of a database among the identities of a run: the component, and the address as the settings write it. None
-/// if the index is in no database.
+/// The name of a database among the identities of a run; none if the index is in no database.
 pub(crate) fn database_name(index: &VectorIndexConfig) -> Option<String> {
-    let access = index.endpoint_access()?;
-    Some(format!("index.{}:{}", index.name(), access.address))
+    Some(format!("index.{}:{}", index.name(), index.database_name()?))
 }
 
 impl DescribeWork for FillIndexWork {

@@ -38,12 +38,10 @@ pub(crate) struct QueryTasks {
     pub(crate) vectors: Option<TaskId>,
 }
 
-/// The name of an index of the user's own among the identities of a run: the component, and the collection with its
-/// address, as the settings write them. None if the retriever searches no such index.
+/// The name of an index of the user's own among the identities of a run; none if the retriever searches no such index.
 pub(crate) fn existing_index_name(retriever: &RetrieverConfig) -> Option<String> {
     let index = retriever.existing_index()?;
-    let (access, place) = (index.endpoint_access(), index.place());
-    Some(format!("retriever.{}:{}:{}", retriever.name(), access.address, place.name))
+    Some(format!("retriever.{}:{}:{}", retriever.name(), index.database_name(), index.place().name))
 }
 
 impl DescribeWork for RetrieveWork {
