@@ -1,6 +1,7 @@
 //! How a database is reached: its address, secrets, limits. Secrets never appear in errors or debug output.
 
 use crate::{DatabaseProblem, Error};
+use base64::{Engine, prelude::BASE64_STANDARD};
 use percent_encoding::percent_decode_str;
 use std::{fmt, net::IpAddr, path::PathBuf, time::Duration};
 use url::Url;
@@ -107,8 +108,13 @@ impl DatabaseAccess {
             return Err(refuse(&server, "`concurrency` must be at least 1".to_owned()));
         }
         let password = url.password().map(|encoded| percent_decode_str(encoded).decode_utf8_lossy().into_owned());
-        let mut secrets: Vec<String> =
-            [url.password().map(str::to_owned), password, settings.api_key.clone()].into_iter().flatten().collect();
+        // As a server gets them, and may repeat them.
+        let encoded = password.as_ref().map(|password| {
+            let user = percent_decode_str(url.username()).decode_utf8_lossy();
+            BASE64_STANDARD.encode(format!("{user}:{password}"))
+        });
+        let secrets = [url.password().map(str::to_owned), password, encoded, settings.api_key.clone()];
+        let mut secrets: Vec<String> = secrets.into_iter().flatten().collect();
         secrets.retain(|secret| secret.len() >= MIN_SECRET);
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         secrets.dedup();

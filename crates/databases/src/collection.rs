@@ -48,12 +48,13 @@ pub enum RecordLayout {
 }
 
 /// Where the parts of the records of a user's own collection are. Names are columns of PostgreSQL, keys of Chroma's
-/// metadata.
+/// metadata, paths in Qdrant's payload (`metadata.source`; a key with a dot is quoted: `"a.b"`), or fields of Milvus and
+/// Elasticsearch.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ExistingFields {
     /// The id. None: the primary key, or the id that the database itself has.
     pub id: Option<String>,
-    /// The vector; not used where a record has only one.
+    /// The vector; not used where a record has only one. In Qdrant its name, which is empty for the unnamed vector.
     pub vector: String,
     /// The text. None: the text that the database itself keeps (Chroma's document).
     pub text: Option<String>,
@@ -63,7 +64,8 @@ pub struct ExistingFields {
     pub metadata: Option<String>,
     /// By which metric vectors are compared. All metrics give the order of the cosine for vectors of length 1.
     pub metric: VectorMetric,
-    /// A condition in the database's own language that all records must meet: SQL, or Chroma's `where` as JSON.
+    /// A condition in the database's own language that all records must meet: SQL, an expression of Milvus, or as JSON
+    /// Chroma's `where`, a filter of Qdrant or a query of Elasticsearch.
     pub condition: Option<String>,
 }
 
@@ -233,8 +235,9 @@ pub struct IndexManifest {
     pub dimensions: usize,
     /// When a run or a service last used it, in milliseconds since 1970.
     pub used_ms: Option<u64>,
-    /// The collection that the alias pointed to before this one, for a rollback.
-    pub previous: Option<String>,
+    /// For each alias that points to the collection, the one to which it pointed before, for a rollback.
+    #[serde(default)]
+    pub previous: BTreeMap<String, String>,
     /// What else the caller keeps: embedder, settings, seconds.
     pub facts: Value,
 }
@@ -249,7 +252,7 @@ impl IndexManifest {
             rows: None,
             dimensions: spec.dimensions,
             used_ms: None,
-            previous: None,
+            previous: BTreeMap::new(),
             facts: Value::Null,
         }
     }

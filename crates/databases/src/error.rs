@@ -139,6 +139,12 @@ pub enum DatabaseProblem {
         /// What does not fit.
         reason: String,
     },
+    /// The database has nothing that could do this.
+    #[error("unsupported: {what}")]
+    Unsupported {
+        /// What it cannot do.
+        what: &'static str,
+    },
     /// The server refused for another reason.
     #[error("refused: {message}")]
     Refused {

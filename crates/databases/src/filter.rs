@@ -122,6 +122,12 @@ impl FieldTest {
 }
 
 impl RecordFilter {
+    /// Only the records that have these numbers.
+    pub fn of_entries(entries: &[u32]) -> Self {
+        let ids = entries.iter().map(|&entry| RecordId::Number(entry.into())).collect();
+        Self { ids: Some(ids), tests: BTreeMap::new() }
+    }
+
     /// Whether every record passes.
     pub fn is_empty(&self) -> bool {
         self.ids.is_none() && self.tests.is_empty()

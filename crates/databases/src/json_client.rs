@@ -1,32 +1,32 @@
 //! Requests with JSON to a database over HTTP: retries, limits, and errors without secrets.
 
-use crate::{DatabaseAccess, DatabaseProblem};
+use crate::{DatabaseAccess, DatabaseProblem, retry::while_busy};
 use bytes::Bytes;
 use reqwest::{
-    Certificate, Client, Method, StatusCode,
+    Certificate, Client, ClientBuilder, Method, StatusCode,
     header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER},
     redirect::Policy,
 };
 use serde_json::Value;
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 /// The largest reply.
-const MAX_REPLY: usize = 64 << 20;
-/// Tries of a request whose reply says that it may be made again.
-const MAX_TRIES: u32 = 5;
-/// The pause before the second try; each further one is twice as long.
-const FIRST_PAUSE: Duration = Duration::from_millis(200);
-/// The longest pause that a server may ask for.
-const MAX_PAUSE: Duration = Duration::from_secs(20);
+pub(crate) const MAX_REPLY: usize = 64 << 20;
 /// How much of a reply that is not JSON is shown, in characters.
 const SHOWN: usize = 120;
 
 /// A client of one server.
-#[derive(Debug)]
 pub(crate) struct JsonClient {
     access: DatabaseAccess,
     client: Client,
+    /// With user and password.
     base: String,
+}
+
+impl fmt::Debug for JsonClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JsonClient").field("access", &self.access).finish_non_exhaustive()
+    }
 }
 
 /// A reply.
@@ -36,35 +36,52 @@ pub(crate) struct HttpReply {
     pub(crate) body: Value,
 }
 
+/// A client with the limits and certificates of a database. Fails if a secret would go to another machine without TLS.
+pub(crate) fn client_builder(access: &DatabaseAccess) -> Result<ClientBuilder, DatabaseProblem> {
+    let refuse = |reason: String| DatabaseProblem::InvalidSettings { reason };
+    if access.needs_tls() && access.url.scheme() != "https" {
+        let reason = "the key would go to another machine without TLS; use https, or set `plain_http = true` if that is intended";
+        return Err(refuse(reason.to_owned()));
+    }
+    let mut builder = store::http_client()
+        .redirect(Policy::none())
+        .connect_timeout(access.settings.connect_timeout)
+        .timeout(access.settings.timeout)
+        .pool_max_idle_per_host(access.settings.concurrency);
+    if let Some(file) = &access.settings.root_certificate {
+        let unreadable = |error: &dyn std::fmt::Display| {
+            refuse(format!("the certificate {} cannot be read: {error}", file.display()))
+        };
+        let pem = std::fs::read(file).map_err(|error| unreadable(&error))?;
+        builder = builder.add_root_certificate(Certificate::from_pem(&pem).map_err(|error| unreadable(&error))?);
+    }
+    Ok(builder)
+}
+
 impl JsonClient {
     /// A client that sends the API key, if there is one, in this header.
     pub(crate) fn new(access: DatabaseAccess, key_header: &'static str) -> Result<Self, DatabaseProblem> {
+        Self::with_scheme(access, key_header, "")
+    }
+
+    /// A client that writes an authentication scheme, such as `ApiKey `, before the API key.
+    pub(crate) fn with_scheme(
+        access: DatabaseAccess,
+        key_header: &'static str,
+        scheme: &str,
+    ) -> Result<Self, DatabaseProblem> {
         let refuse = |reason: String| DatabaseProblem::InvalidSettings { reason };
-        if access.needs_tls() && access.url.scheme() != "https" {
-            let reason = "the key would go to another machine without TLS; use https, or set `plain_http = true` if that is intended";
-            return Err(refuse(reason.to_owned()));
-        }
         let mut headers = HeaderMap::new();
         if let Some(key) = &access.settings.api_key {
-            let mut value = HeaderValue::from_str(key)
+            let mut value = HeaderValue::from_str(&format!("{scheme}{key}"))
                 .map_err(|_| refuse("the API key has characters that no header may have".to_owned()))?;
             value.set_sensitive(true);
             headers.insert(HeaderName::from_static(key_header), value);
         }
-        let mut builder = store::http_client()
+        let client = client_builder(&access)?
             .default_headers(headers)
-            .redirect(Policy::none())
-            .connect_timeout(access.settings.connect_timeout)
-            .timeout(access.settings.timeout)
-            .pool_max_idle_per_host(access.settings.concurrency);
-        if let Some(file) = &access.settings.root_certificate {
-            let unreadable = |error: &dyn std::fmt::Display| {
-                refuse(format!("the certificate {} cannot be read: {error}", file.display()))
-            };
-            let pem = std::fs::read(file).map_err(|error| unreadable(&error))?;
-            builder = builder.add_root_certificate(Certificate::from_pem(&pem).map_err(|error| unreadable(&error))?);
-        }
-        let client = builder.build().map_err(|error| refuse(access.shown(&error.to_string())))?;
+            .build()
+            .map_err(|error| refuse(access.shown(&error.to_string())))?;
         let base = access.url.as_str().trim_end_matches('/').to_owned();
         Ok(Self { access, client, base })
     }
@@ -81,23 +98,7 @@ impl JsonClient {
         path: &str,
         body: Option<Bytes>,
     ) -> Result<HttpReply, DatabaseProblem> {
-        let mut pause = FIRST_PAUSE;
-        for attempt in 1.. {
-            let sent = self.send_once(method.clone(), path, body.clone()).await;
-            let asked = match &sent {
-                Err(DatabaseProblem::Busy { retry_after, .. }) => *retry_after,
-                Err(DatabaseProblem::Unreachable { .. } | DatabaseProblem::ConnectionLost { .. }) => None,
-                _ => return sent,
-            };
-            if attempt >= MAX_TRIES {
-                return sent;
-            }
-            // Clients that failed together do not come back together.
-            let pause_now = asked.unwrap_or(pause).min(MAX_PAUSE).mul_f64(0.75 + fastrand::f64() / 2.0);
-            tokio::time::sleep(pause_now).await;
-            pause *= 2;
-        }
-        Err(DatabaseProblem::Unreachable { reason: "no try was made".to_owned() })
+        while_busy(|| self.send_once(method.clone(), path, body.clone())).await
     }
 
     async fn send_once(&self, method: Method, path: &str, body: Option<Bytes>) -> Result<HttpReply, DatabaseProblem> {

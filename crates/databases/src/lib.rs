@@ -6,11 +6,14 @@
 mod access;
 mod chroma;
 mod collection;
+mod elasticsearch;
 mod error;
 mod filter;
 mod json_client;
 mod metric;
+mod milvus;
 mod pgvector;
+mod qdrant;
 mod record;
 mod record_id;
 mod retry;
@@ -23,10 +26,13 @@ pub use collection::{
     CollectionDescription, CollectionPlace, CollectionSpec, ExistingFields, IndexManifest, RecordLayout,
     SearchIndexDescription, SearchIndexSpec, ServerDescription, StoredPrecision,
 };
+pub use elasticsearch::ElasticsearchDatabase;
 pub use error::{DatabaseProblem, Error};
 pub use filter::{FieldBounds, FieldTest, RecordFilter, ScalarValue};
 pub use metric::VectorMetric;
+pub use milvus::MilvusDatabase;
 pub use pgvector::PgvectorDatabase;
+pub use qdrant::QdrantDatabase;
 pub use record::{FoundRecord, IndexedRecord, RecordContent};
 pub use record_id::RecordId;
 pub use retry::retrying;

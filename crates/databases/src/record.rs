@@ -25,7 +25,8 @@ pub struct IndexedRecord {
 pub struct FoundRecord {
     /// Its id.
     pub id: RecordId,
-    /// The cosine of the angle between its vector and that of the query: -1 to 1.
+    /// The cosine of the angle between its vector and that of the query: -1 to 1. Of a full-text search: the database's
+    /// own score.
     pub score: f32,
     /// Text and fields, if the search asked for them.
     pub content: Option<RecordContent>,

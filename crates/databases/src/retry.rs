@@ -6,6 +6,10 @@ use std::time::{Duration, Instant};
 /// The waiting time before the second try; it doubles with each further one.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
+/// Tries of a request whose reply says that it may be made again.
+const MAX_TRIES: u32 = 5;
+/// The longest pause between them that a server may ask for.
+const MAX_PAUSE: Duration = Duration::from_secs(20);
 
 /// Makes a call again while its error is transient ([`Error::is_transient`]), for at most so long in all, and then
 /// returns the error. The waiting times grow from 0.2 s to 5 s, or are what the server asks for.
@@ -36,6 +40,30 @@ where
         tokio::time::sleep(pause).await;
         wait = (2 * wait).min(LONGEST_WAIT);
     }
+}
+
+/// Makes a request whose repetition changes nothing, up to five times while the server is too busy or cannot be reached.
+pub(crate) async fn while_busy<T, C>(mut request: impl FnMut() -> C) -> Result<T, DatabaseProblem>
+where
+    C: Future<Output = Result<T, DatabaseProblem>>,
+{
+    let mut pause = FIRST_WAIT;
+    for attempt in 1.. {
+        let sent = request().await;
+        let asked = match &sent {
+            Err(DatabaseProblem::Busy { retry_after, .. }) => *retry_after,
+            Err(DatabaseProblem::Unreachable { .. } | DatabaseProblem::ConnectionLost { .. }) => None,
+            _ => return sent,
+        };
+        if attempt >= MAX_TRIES {
+            return sent;
+        }
+        // Clients that failed together do not come back together.
+        let pause_now = asked.unwrap_or(pause).min(MAX_PAUSE).mul_f64(0.75 + fastrand::f64() / 2.0);
+        tokio::time::sleep(pause_now).await;
+        pause *= 2;
+    }
+    Err(DatabaseProblem::Unreachable { reason: "no try was made".to_owned() })
 }
 
 #[cfg(test)]

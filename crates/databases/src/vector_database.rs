@@ -1,8 +1,8 @@
 //! What every database can do.
 
 use crate::{
-    CollectionDescription, CollectionPlace, CollectionSpec, Error, FoundRecord, IndexManifest, IndexedRecord,
-    RecordFilter, RecordId, ServerDescription,
+    CollectionDescription, CollectionPlace, CollectionSpec, DatabaseProblem, Error, FoundRecord, IndexManifest,
+    IndexedRecord, RecordFilter, RecordId, ServerDescription,
 };
 use async_trait::async_trait;
 use std::{collections::BTreeMap, fmt};
@@ -48,10 +48,26 @@ pub trait VectorDatabase: Send + Sync + fmt::Debug {
         options: &SearchOptions,
     ) -> Result<Vec<FoundRecords>, Error>;
 
+    /// The records whose texts match the words of a text best (full-text search), at most `top`; all pass the filter.
+    /// Scores are BM25 or what else the database ranks words by: they have no upper limit, and only those of one call
+    /// can be compared. Fails with [`DatabaseProblem::Unsupported`] if the database has no such search.
+    async fn search_text(
+        &self,
+        place: &CollectionPlace,
+        _text: &str,
+        _filter: Option<&RecordFilter>,
+        _top: usize,
+        _with_content: bool,
+    ) -> Result<FoundRecords, Error> {
+        let problem = DatabaseProblem::Unsupported { what: "full-text search" };
+        Err(Error { server: self.address(), collection: Some(place.name.clone()), problem })
+    }
+
     /// The records with these ids, with text, vector and fields; none where there is no such record.
     async fn read(&self, place: &CollectionPlace, ids: &[RecordId]) -> Result<Vec<Option<IndexedRecord>>, Error>;
 
-    /// The first records that pass, at most `count`, in an order that stays the same: by id, or in Chroma by insertion.
+    /// The first records that pass, at most `count`, in an order that stays the same: by id, or in Chroma and in indexes
+    /// of Elasticsearch that are the user's own by insertion.
     async fn first_records(
         &self,
         place: &CollectionPlace,

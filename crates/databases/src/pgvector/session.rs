@@ -27,6 +27,10 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Parameters of an address that are read here and not by the client.
 const OWN_PARAMETERS: [&str; 4] = ["sslmode", "sslrootcert", "connect_timeout", "application_name"];
 
+/// The parameters that an address may have.
+const TAKEN_PARAMETERS: [&str; 6] =
+    ["sslmode", "sslrootcert", "connect_timeout", "application_name", "options", "target_session_attrs"];
+
 /// A value of a statement's parameter.
 pub(super) type Parameter<'a> = &'a (dyn ToSql + Sync);
 
@@ -240,6 +244,13 @@ impl SessionMaker {
         let certificate = parameter("sslrootcert").filter(|file| *file != "system").map(Into::into);
         let certificate = access.settings.root_certificate.clone().or(certificate);
         url.set_query(None);
+        // Others may hold a password, which would be shown and kept, or lead to another machine.
+        if let Some((name, _)) = parameters.iter().find(|(name, _)| !TAKEN_PARAMETERS.contains(&name.as_str())) {
+            return Err(refuse(format!(
+                "the address has the parameter `{name}`, which is not taken; user, password, host and database stand \
+                 before the `?`, as in postgresql://user:password@host/database"
+            )));
+        }
         let others = parameters.iter().filter(|(name, _)| !OWN_PARAMETERS.contains(&name.as_str()));
         let others: Vec<_> = others.collect();
         if !others.is_empty() {

@@ -23,7 +23,12 @@ pub trait TestDatabase {
     /// The search index that its collections have.
     fn index(&self) -> SearchIndexSpec;
 
-    /// Makes a collection that is not Reverie's, with ids that are texts, and says how it is read.
+    /// An id of a collection that is not Reverie's: a text, unless the database takes only other ids.
+    fn users_id(&self, _number: usize, text: &str) -> RecordId {
+        RecordId::Text(text.to_owned())
+    }
+
+    /// Makes a collection that is not Reverie's, with ids of [`TestDatabase::users_id`], and says how it is read.
     fn make_existing(&self, name: &str, records: &[IndexedRecord]) -> impl Future<Output = CollectionPlace>;
 
     /// Whether texts with null characters are stored; otherwise such a record is refused.
@@ -269,7 +274,7 @@ async fn check_manifests(test: &impl TestDatabase, database: &dyn VectorDatabase
     let manifest = IndexManifest {
         rows: Some(0),
         facts: json!({ "embedder": "it's Müller's" }),
-        previous: Some("x".to_owned()),
+        previous: [("alias".to_owned(), "x".to_owned())].into(),
         ..manifest
     };
     database.write_manifest(&place, &manifest).await.unwrap();
@@ -285,10 +290,11 @@ async fn check_manifests(test: &impl TestDatabase, database: &dyn VectorDatabase
 
 async fn check_existing(test: &impl TestDatabase, database: &dyn VectorDatabase) {
     let names = ["docs/ä.md", "e\u{301}", "\u{e9}", "🜁", "it's", "a\"b"];
+    let users_ids: Vec<RecordId> = names.iter().enumerate().map(|(number, name)| test.users_id(number, name)).collect();
     let records: Vec<IndexedRecord> = filtered_records()
         .into_iter()
-        .zip(names)
-        .map(|(record, name)| IndexedRecord { id: RecordId::Text(name.to_owned()), ..record })
+        .zip(&users_ids)
+        .map(|(record, id)| IndexedRecord { id: id.clone(), ..record })
         .collect();
     let place = test.make_existing("users_own", &records).await;
     let described = database.describe(&place).await.unwrap().unwrap();
@@ -296,19 +302,14 @@ async fn check_existing(test: &impl TestDatabase, database: &dyn VectorDatabase)
     assert_eq!(described.check(&place, FILTERED), Ok(()));
     let sample = database.first_records(&place, &RecordFilter::default(), 100).await.unwrap();
     assert_eq!(sample.len(), records.len());
-    let read = database
-        .read(&place, &[RecordId::Text("e\u{301}".to_owned()), RecordId::Text("absent".to_owned())])
-        .await
-        .unwrap();
+    let absent = test.users_id(names.len(), "absent");
+    let read = database.read(&place, &[users_ids[1].clone(), absent]).await.unwrap();
     assert!(
         read[0].as_ref().is_some_and(|record| record.text == records[1].text && record.vector.len() == FILTERED)
             && read[1].is_none()
     );
     let options = SearchOptions { with_content: true, ..SearchOptions::top(records.len()) };
-    let filter = RecordFilter {
-        ids: Some(names[1..4].iter().map(|name| RecordId::Text((*name).to_owned())).collect()),
-        tests: BTreeMap::new(),
-    };
+    let filter = RecordFilter { ids: Some(users_ids[1..4].to_vec()), tests: BTreeMap::new() };
     for (filter, expected) in [(None, &records[..]), (Some(&filter), &records[1..4])] {
         let query = DatabaseQuery { vector: &records[3].vector, filter };
         let found = database.search(&place, &[query], &options).await.unwrap().remove(0).records;

@@ -11,6 +11,13 @@
 mod chroma;
 mod conformance;
 mod conformance_filters;
+mod elasticsearch;
+mod elasticsearch_existing;
+mod elasticsearch_replies;
 mod memory;
+mod milvus;
+mod milvus_replies;
 mod pgvector;
+mod qdrant;
+mod qdrant_replies;
 mod servers;

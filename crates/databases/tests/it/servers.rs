@@ -229,3 +229,241 @@ impl ChromaServer {
         format!("http://127.0.0.1:{}", self.port)
     }
 }
+
+/// The stub of a Qdrant server of one test, on Qdrant's own engine.
+pub struct QdrantServer {
+    python: PathBuf,
+    folder: tempfile::TempDir,
+    port: u16,
+    options: Vec<String>,
+    process: Option<Server>,
+}
+
+impl QdrantServer {
+    /// Starts a stub with these options (see `qdrant_stub.py`); none, if the engine is not installed.
+    pub async fn start(options: &[&str]) -> Option<Self> {
+        let python = folder("Qdrant's engine")?.join("bin/python");
+        let options = options.iter().map(|option| (*option).to_owned()).collect();
+        let mut server = Self { python, folder: tempfile::tempdir().unwrap(), port: 0, options, process: None };
+        server.restart().await;
+        Some(server)
+    }
+
+    /// Starts it, where it was if it had been started before.
+    pub async fn restart(&mut self) {
+        let before = self.port;
+        let patience = tokio::time::Instant::now() + PATIENCE;
+        let http = store::http_client().build().unwrap();
+        let log = self.folder.path().join("log");
+        loop {
+            self.port = if before == 0 { free_port() } else { before };
+            let mut command = Command::new(&self.python);
+            command
+                .arg("-B")
+                .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../databases/tests/it/qdrant_stub.py"))
+                .args(&self.options);
+            command.args(["--port", &self.port.to_string(), "--path"]).arg(self.folder.path().join("data"));
+            let mut process = Server::start(command, &log);
+            while !process.has_ended() && tokio::time::Instant::now() < patience {
+                if http.get(self.url()).send().await.is_ok_and(|reply| reply.status().is_success()) {
+                    self.process = Some(process);
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            let said = std::fs::read_to_string(&log).unwrap_or_default();
+            assert!(
+                tokio::time::Instant::now() < patience && !said.contains("ModuleNotFoundError"),
+                "the stub of Qdrant does not start; run `make databases`: {said}"
+            );
+        }
+    }
+
+    /// `kill -9`.
+    pub fn kill(&mut self) {
+        self.process = None;
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+}
+
+/// A stub of Elasticsearch or OpenSearch of one test: neither can be installed here.
+pub struct SearchStub {
+    python: PathBuf,
+    arguments: Vec<String>,
+    folder: tempfile::TempDir,
+    port: u16,
+    process: Option<Server>,
+}
+
+impl SearchStub {
+    /// Starts a stub of `elasticsearch` or `opensearch` that asks for a login, if there is one; none, if there is no
+    /// Python with numpy.
+    pub async fn start(product: &str, version: &str, login: &[&str]) -> Option<Self> {
+        let python = folder("Python")?.join("bin/python");
+        let arguments = [product, version].iter().chain(login).map(|argument| (*argument).to_owned()).collect();
+        let mut server = Self { python, arguments, folder: tempfile::tempdir().unwrap(), port: 0, process: None };
+        server.restart().await;
+        Some(server)
+    }
+
+    /// Starts it, where it was if it had been started before.
+    pub async fn restart(&mut self) {
+        let before = self.port;
+        let patience = tokio::time::Instant::now() + PATIENCE;
+        let log = self.folder.path().join("output");
+        loop {
+            let said = std::fs::read_to_string(&log).unwrap_or_default();
+            assert!(tokio::time::Instant::now() < patience, "the stub does not start: {said}");
+            self.port = if before == 0 { free_port() } else { before };
+            let mut command = Command::new(&self.python);
+            command.arg("-B").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../databases/tests/it/elasticsearch_stub.py"));
+            command.arg(self.port.to_string()).arg(self.folder.path().join("data")).args(&self.arguments);
+            command.env("OPENBLAS_NUM_THREADS", "1");
+            let mut process = Server::start(command, &log);
+            while !process.has_ended() && tokio::time::Instant::now() < patience {
+                if accepts(self.port).await {
+                    self.process = Some(process);
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+
+    /// `kill -9`.
+    pub fn kill(&mut self) {
+        self.process = None;
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+}
+
+/// A Milvus Lite server of one test.
+pub struct MilvusServer {
+    programs: PathBuf,
+    folder: tempfile::TempDir,
+    port: u16,
+    has_login: bool,
+    workers: u32,
+    process: Option<Server>,
+}
+
+/// Milvus Lite has neither logins nor TLS: this puts both before its service, as a Milvus server has them.
+const MILVUS_WITH_LOGIN: &str = r#"
+import base64, grpc, sys
+from concurrent import futures
+from milvus_lite.adapter.grpc.servicer import MilvusServicer
+from milvus_lite.db import MilvusLite
+from pymilvus.grpc_gen import milvus_pb2_grpc
+folder, port, token = sys.argv[1:]
+class Login(grpc.ServerInterceptor):
+    def intercept_service(self, continuation, details):
+        if ("authorization", base64.b64encode(token.encode()).decode()) in [tuple(pair) for pair in details.invocation_metadata]:
+            return continuation(details)
+        return grpc.unary_unary_rpc_method_handler(
+            lambda request, context: context.abort(grpc.StatusCode.UNAUTHENTICATED, "auth check failure, please check the user"))
+server = grpc.server(futures.ThreadPoolExecutor(max_workers=1), interceptors=[Login()])
+milvus_pb2_grpc.add_MilvusServiceServicer_to_server(MilvusServicer(MilvusLite(folder + "/data")), server)
+read = lambda name: open(f"{folder}/{name}", "rb").read()
+server.add_secure_port(f"127.0.0.1:{port}", grpc.ssl_server_credentials([(read("key.pem"), read("certificate.pem"))]))
+server.start()
+server.wait_for_termination()
+"#;
+
+impl MilvusServer {
+    /// Starts a server; none, if it is not installed.
+    pub async fn start() -> Option<Self> {
+        Self::start_as(false, 1).await
+    }
+
+    /// Starts a server with as many threads as it has by default.
+    pub async fn start_with_default_workers() -> Option<Self> {
+        Self::start_as(false, 10).await
+    }
+
+    /// Starts a server that speaks TLS and knows the user `root` with [`PASSWORD`].
+    pub async fn start_with_login() -> Option<Self> {
+        Self::start_as(true, 1).await
+    }
+
+    async fn start_as(has_login: bool, workers: u32) -> Option<Self> {
+        let programs = folder("Milvus Lite")?.join("bin");
+        assert!(
+            programs.join("milvus-lite").is_file(),
+            "{} has no Milvus Lite: run `make databases`",
+            programs.display()
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let mut server = Self { programs, folder, port: 0, has_login, workers, process: None };
+        if has_login {
+            let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+            std::fs::write(server.certificate(), made.cert.pem()).unwrap();
+            std::fs::write(server.folder.path().join("key.pem"), made.signing_key.serialize_pem()).unwrap();
+        }
+        server.restart().await;
+        Some(server)
+    }
+
+    fn command(&self) -> Command {
+        let (folder, port) = (self.folder.path(), self.port.to_string());
+        if self.has_login {
+            let mut command = Command::new(self.programs.join("python"));
+            command.args(["-c", MILVUS_WITH_LOGIN]).arg(folder).args([port, format!("root:{PASSWORD}")]);
+            return command;
+        }
+        let mut command = Command::new(self.programs.join("milvus-lite"));
+        command.args(["server", "--host", "127.0.0.1", "--port", &port, "--max-workers", &self.workers.to_string()]);
+        command.arg("--data-dir").arg(folder.join("data"));
+        command
+    }
+
+    /// Starts it, where it was if it had been started before.
+    pub async fn restart(&mut self) {
+        let before = self.port;
+        let patience = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            assert!(tokio::time::Instant::now() < patience, "Milvus Lite does not start");
+            self.port = if before == 0 { free_port() } else { before };
+            let mut process = Server::start(self.command(), &self.folder.path().join("log"));
+            while !process.has_ended() && tokio::time::Instant::now() < patience {
+                if accepts(self.port).await {
+                    self.process = Some(process);
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+
+    /// `kill -9`.
+    pub fn kill(&mut self) {
+        self.process = None;
+    }
+
+    pub fn url(&self) -> String {
+        format!("{}://127.0.0.1:{}", if self.has_login { "https" } else { "http" }, self.port)
+    }
+
+    /// The file with the certificate of a server that speaks TLS.
+    pub fn certificate(&self) -> PathBuf {
+        self.folder.path().join("certificate.pem")
+    }
+
+    /// Runs Python with Milvus' own client as `client`, and `data` read from JSON.
+    pub async fn run(&self, code: &str, data: &serde_json::Value) -> String {
+        let file = self.folder.path().join("data.json");
+        std::fs::write(&file, data.to_string()).unwrap();
+        let beginning = "import json, sys\nfrom pymilvus import DataType, MilvusClient\n\
+            client = MilvusClient(sys.argv[1])\ndata = json.load(open(sys.argv[2]))\n";
+        let mut command = Command::new(self.programs.join("python"));
+        command.arg("-c").arg(format!("{beginning}{code}")).arg(self.url()).arg(file);
+        let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
