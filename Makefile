@@ -99,11 +99,11 @@ $(SERVICES)/ready: crates/app/tests/services.txt
 	$(environment)
 	@touch $@
 
-## Databases that tests start by themselves: PostgreSQL with pgvector, and Chroma.
+## Databases that tests start by themselves: PostgreSQL with pgvector, Chroma, Milvus Lite, and Qdrant's engine.
 databases: $(DATABASES)/ready
 
 $(DATABASES)/ready: crates/databases/tests/databases.txt
-	@echo "databases for tests: PostgreSQL with pgvector, and Chroma (200 MB, 610 MB on disk), into $(DATABASES)"
+	@echo "databases for tests: PostgreSQL with pgvector, Chroma, Milvus Lite, Qdrant (300 MB, 970 MB on disk), into $(DATABASES)"
 	$(environment)
 	@touch $@
 
@@ -139,12 +139,12 @@ $(CLIENTS)-%/ready: $(CLIENT_TESTS)/requirements-%.txt
 	$(environment)
 	@touch $@
 
-## LangChain, LlamaIndex and Ragas with the package: retrievers, answers, embeddings and datasets in both directions, and
-## the blocks of docs/guides/neighbours.md. Ragas needs an older LangChain, so there are two environments (1.2 GB).
+## LangChain, LlamaIndex and Ragas with the package: retrievers, answers, embeddings and datasets in both directions, tables
+## that LlamaIndex and psycopg have filled, and the blocks of docs/guides/neighbours.md. Ragas needs an older LangChain, so there are two environments (1.2 GB).
 NEIGHBOURS := .tools/neighbours
 NEIGHBOUR_TESTS := crates/python/tests/neighbours
-neighbour-tests = $(1)/bin/python -m pytest -q --confcutdir $(NEIGHBOUR_TESTS) -rs $(2)
-neighbours: build $(NEIGHBOURS)/ready $(NEIGHBOURS)-apart/ready
+neighbour-tests = REVERIE_TEST_DATABASES=$(CURDIR)/$(DATABASES) $(1)/bin/python -m pytest -q --confcutdir $(NEIGHBOUR_TESTS) -rs $(2)
+neighbours: build databases $(NEIGHBOURS)/ready $(NEIGHBOURS)-apart/ready
 	cargo build --release --workspace --features python/python
 	$(call pack,$(NEIGHBOURS),$(BUILT),$(PACKED))
 	$(NEIGHBOURS)/bin/pip install --quiet --force-reinstall --no-deps $(PACKED)/reverie-*.whl

@@ -52,6 +52,9 @@ NEEDED = {
     ("query", "self_query", "fields"): {"year": "number", "author": "text"},
     ("retriever", "pgvector", "table"): "public.docs",
     ("retriever", "chroma", "collection"): "docs",
+    ("retriever", "qdrant", "collection"): "docs",
+    ("retriever", "milvus", "collection"): "docs",
+    ("retriever", "elasticsearch", "index"): "docs",
 }
 # A setting without which the component does nothing.
 USEFUL = {("query", "filter", "where"): {"language": "en"}}

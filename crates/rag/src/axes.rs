@@ -293,6 +293,17 @@ impl PipelineConfig {
         self.values().flat_map(|(_, value)| value.indexes()).collect()
     }
 
+    /// The files of indexes that its stages need while they answer. Where a database holds the vectors, that of the dense
+    /// index is one of them only if a stage reads vectors of chunks.
+    pub fn indexes_for_answers(&self) -> Indexes {
+        let mut needed = self.indexes();
+        let reads = self.values().any(|(_, value)| value.reads_chunk_vectors());
+        if needed.contains(&IndexKind::Database) && !reads {
+            needed.remove(&IndexKind::Dense);
+        }
+        needed
+    }
+
     /// Whether a stage compares the vectors of all chunks with that of a question.
     pub fn compares_vectors(&self) -> bool {
         self.indexes().into_iter().any(IndexKind::compares_vectors)

@@ -139,6 +139,11 @@ pub trait Component: Send + Sync {
         self.parts().into_iter().flat_map(|part| part.indexes()).collect()
     }
 
+    /// Whether it reads the vectors of chunks themselves, besides searching them.
+    fn reads_chunk_vectors(&self) -> bool {
+        self.parts().into_iter().any(|part| part.reads_chunk_vectors())
+    }
+
     /// The index of the user's own that it searches, if it does: it needs no chunks then.
     fn existing_index(&self) -> Option<&dyn ExistingIndexSettings> {
         self.parts().into_iter().find_map(|part| part.existing_index())

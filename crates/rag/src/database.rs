@@ -19,6 +19,11 @@ pub(crate) trait DatabaseSettings {
     /// Opens it, without a connection.
     fn open(&self, access: AccessSettings) -> Result<Arc<dyn VectorDatabase>, databases::Error>;
 
+    /// The scheme of its addresses.
+    fn scheme(&self) -> &'static str {
+        "http"
+    }
+
     /// Which part of the server it is, if its address does not say so.
     fn part_of_server(&self) -> Option<String> {
         None
@@ -64,7 +69,8 @@ impl DatabaseConnection<'_> {
         let has_password = |url: &str| {
             let after = url.split_once("://").map_or("", |(_, rest)| rest);
             let user = after.split('/').next().and_then(|host| host.rsplit_once('@')).map_or("", |(user, _)| user);
-            user.contains(':')
+            let parameters = url.split_once('?').map_or("", |(_, parameters)| parameters);
+            user.contains(':') || parameters.to_lowercase().contains("pass")
         };
         if self.url.trim().is_empty() || self.url == VARIABLE {
             return refuse("url is empty; give an address, or a variable that holds it, such as `env:DATABASE_URL`");
@@ -148,7 +154,8 @@ mod tests {
 
     #[test]
     fn a_secret_in_the_file_is_refused_without_being_repeated() {
-        for url in ["postgresql://me:secret@host/db", "http://user:secret@host:8000"] {
+        let parameter = "postgresql://host/db?user=me&password=secret";
+        for url in ["postgresql://me:secret@host/db", "http://user:secret@host:8000", parameter] {
             let error = connection(url).check("index pgvector").unwrap_err().to_string();
             assert!(error.contains("env:DATABASE_URL") && !error.contains("secret"), "{error}");
         }

@@ -13,7 +13,7 @@ use crate::{
     Answer, ChunkTable, Component, Context, Error, Models, Passage, PassagesWithRemarks, PipelineConfig,
     corpus::{Corpus, Query, VectorSearch},
     generate::Generator,
-    index::{DenseIndex, OpenIndex},
+    index::{DatabaseIndex, DenseIndex, OpenIndex},
     query::{SearchQuery, vectors},
     trace,
 };
@@ -272,11 +272,15 @@ impl Pipeline {
     /// As [`Pipeline::find`].
     pub async fn warm_up(&self, words: &str) -> Result<(), Error> {
         let (search, corpus) = self.local_search()?;
-        let dense = corpus.indexes.iter().find_map(|index| index.get::<DenseIndex>());
-        let vector = dense.filter(|dense| dense.dimensions() > 0).map(|dense| {
-            let mut data = vec![0.0; dense.dimensions()];
+        let dimensions = |index: &Arc<OpenIndex>| {
+            let here = index.get::<DenseIndex>().map(DenseIndex::dimensions);
+            here.or_else(|| index.get::<DatabaseIndex>().map(|index| index.filled().dimensions))
+        };
+        let dimensions = corpus.indexes.iter().find_map(dimensions).filter(|dimensions| *dimensions > 0);
+        let vector = dimensions.map(|columns| {
+            let mut data = vec![0.0; columns];
             data[0] = 1.0;
-            Matrix { columns: data.len(), data }
+            Matrix { columns, data }
         });
         search.find(corpus, vec![words.into()], vector).await.map(drop)
     }

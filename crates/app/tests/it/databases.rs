@@ -7,7 +7,7 @@ use serde_json::Value;
 #[allow(dead_code, clippy::panic, reason = "the tests of the crate `databases` use all of it")]
 pub mod servers;
 
-use servers::{ChromaServer, PASSWORD, PostgresServer};
+use servers::{ChromaServer, MilvusServer, PASSWORD, PostgresServer, QdrantServer, SearchStub};
 
 const REST: &str = "[dataset]\npath = \"golden.jsonl\"\n[evaluate]\nmetrics = [\"recall\", \"ndcg\"]\n";
 
@@ -38,15 +38,21 @@ pub async fn tables(server: &PostgresServer) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_chunks_are_found_in_every_database_and_trials_share_what_was_written() {
     let (Some(postgres), Some(chroma)) = (PostgresServer::start().await, ChromaServer::start().await) else { return };
+    let (Some(qdrant), Some(milvus)) = (QdrantServer::start(&[]).await, MilvusServer::start().await) else { return };
+    let Some(elasticsearch) = SearchStub::start("elasticsearch", "9.2.0", &[]).await else { return };
     let index = format!(
         "[\"flat\", {{ pgvector = {{}} }}, {{ pgvector = {{ ef = 200 }} }}, {{ pgvector = {{ kind = \"ivfflat\" }} }}, {{ \
-         chroma = {{ url = \"{}\" }} }}]",
-        chroma.url()
+         chroma = {{ url = \"{}\" }} }}, {{ qdrant = {{ url = \"{}\" }} }}, {{ milvus = {{ url = \"{}\" }} }}, {{ \
+         elasticsearch = {{ url = \"{}\" }} }}]",
+        chroma.url(),
+        qdrant.url(),
+        milvus.url(),
+        elasticsearch.url()
     );
     let (workspace, url) = (workspace(&index), postgres.url());
     let results = run(&workspace, &url, &["run", "--json"]).succeeds().json();
     let trials = results["trials"].as_array().unwrap();
-    assert_eq!(trials.len(), 5);
+    assert_eq!(trials.len(), 8);
     for trial in trials {
         assert_eq!(trial["metrics"], trials[0]["metrics"], "{trial}");
         let is_flat = trial["trial"]["labels"]["index"] == "flat";
@@ -115,14 +121,23 @@ async fn a_database_that_cannot_be_used_is_told_before_anything_is_done() {
 #[tokio::test(flavor = "multi_thread")]
 async fn filters_mean_the_same_in_every_database() {
     let (Some(postgres), Some(chroma)) = (PostgresServer::start().await, ChromaServer::start().await) else { return };
-    let index = format!("[\"flat\", {{ pgvector = {{}} }}, {{ chroma = {{ url = \"{}\" }} }}]", chroma.url());
+    let (Some(qdrant), Some(milvus)) = (QdrantServer::start(&[]).await, MilvusServer::start().await) else { return };
+    let Some(elasticsearch) = SearchStub::start("elasticsearch", "9.2.0", &[]).await else { return };
+    let index = format!(
+        "[\"flat\", {{ pgvector = {{}} }}, {{ chroma = {{ url = \"{}\" }} }}, {{ qdrant = {{ url = \"{}\" }} }}, {{ milvus \
+         = {{ url = \"{}\" }} }}, {{ elasticsearch = {{ url = \"{}\" }} }}]",
+        chroma.url(),
+        qdrant.url(),
+        milvus.url(),
+        elasticsearch.url()
+    );
     let (workspace, url) = (workspace(&index), postgres.url());
     for filter in ["path = { glob = \"*.md\" }", "path = { ne = \"none.md\" }", "path = { ge = \"b\" }"] {
         let space = format!("{}\nquery = {{ filter = {{ where = {{ {filter} }} }} }}", space(&index, 2));
         workspace.experiment(&space, REST);
         let results = run(&workspace, &url, &["run", "--json"]).succeeds().json();
         let trials = results["trials"].as_array().unwrap();
-        assert_eq!(trials.len(), 3);
+        assert_eq!(trials.len(), 6);
         for trial in trials {
             assert_eq!(trial["metrics"], trials[0]["metrics"], "{filter}: {trial}");
         }

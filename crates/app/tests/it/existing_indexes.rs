@@ -1,7 +1,11 @@
 //! Retrievers that search a table which somebody else has filled.
 
 use crate::{
-    databases::{run, servers::PostgresServer, tables},
+    databases::{
+        run,
+        servers::{ChromaServer, MilvusServer, PostgresServer, QdrantServer, SearchStub},
+        tables,
+    },
     workspace::Workspace,
 };
 use serde_json::Value;
@@ -57,6 +61,60 @@ async fn a_table_of_the_users_own_gives_the_passages_that_flat_gives_and_is_aske
     let id = trials[1]["trial"]["id"].as_str().unwrap();
     let found = run(&workspace, &server.url(), &["query", "--trial", id, "How far does an owl turn its head?"]);
     assert!(found.succeeds().out.contains("owl"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_collection_of_each_database_gives_the_passages_that_flat_gives() {
+    let (Some(chroma), Some(qdrant)) = (ChromaServer::start().await, QdrantServer::start(&[]).await) else { return };
+    let (Some(milvus), Some(opensearch)) =
+        (MilvusServer::start().await, SearchStub::start("opensearch", "3.2.0", &[]).await)
+    else {
+        return;
+    };
+    let payload = ", vector = \"embedding\", metadata = \"fields\", document = \"fields.path\"";
+    let fields = ", metadata = \"fields\", document = \"fields.path\"";
+    for (name, url, settings) in [
+        ("chroma", chroma.url(), ", document = \"path\""),
+        ("qdrant", qdrant.url(), payload),
+        ("milvus", milvus.url(), fields),
+        ("elasticsearch", opensearch.url(), fields),
+    ] {
+        let key = if name == "elasticsearch" { "index" } else { "collection" };
+        let workspace = Workspace::new();
+        let database = format!("{{ {name} = {{ url = \"{url}\" }} }}");
+        let flat = FLAT.strip_prefix("[[space]]\n").unwrap();
+        workspace.experiment(&format!("{flat}index = [\"flat\", {database}]"), REST);
+        workspace.run(&["run", "--quiet"]).succeeds();
+        // To another program, what Reverie has written is a collection like any other.
+        let listed = workspace.run(&["database", "list", &database, "--json"]).succeeds().json();
+        let collection = listed["collections"][0]["name"].as_str().unwrap().to_owned();
+        let retriever = format!("{{ {name} = {{ url = \"{url}\", {key} = \"{collection}\", top_k = 2{settings} }} }}");
+        experiment(&workspace, &retriever, "");
+        let file = std::fs::read_to_string(workspace.file("experiment.toml")).unwrap();
+        workspace.write("experiment.toml", file.replace("[space]\n", &format!("{FLAT}[[space]]\n")));
+        let results = workspace.run(&["run", "--json"]).succeeds().json();
+        let trials = results["trials"].as_array().unwrap();
+        assert_eq!(trials.len(), 2);
+        assert_eq!(trials[0]["metrics"], trials[1]["metrics"], "{name}: {results}");
+        if name == "elasticsearch" {
+            experiment(&workspace, &retriever.replace("top_k = 2", "top_k = 2, hybrid = true"), "");
+            let hybrid = workspace.run(&["run", "--json"]).succeeds().json();
+            assert!(hybrid["trials"][0]["metrics"]["recall"]["mean"].as_f64().unwrap() > 0.0, "{hybrid}");
+            // The first passage is the first of both lists: twice 1 / 60, by reciprocal rank fusion.
+            let found = workspace.run(&["query", "How far does an owl turn its head?", "--json"]).succeeds().json();
+            let score = found["passages"][0]["score"].as_f64().unwrap();
+            assert!((score - 2.0 / 60.0).abs() < 1e-6, "{found}");
+        }
+        let filter = |path: &str| format!("query = {{ filter = {{ where = {{ path = \"{path}\" }} }} }}\n");
+        experiment(&workspace, &retriever, &filter("none.md"));
+        let none = workspace.run(&["run", "--json"]).succeeds().json();
+        assert_eq!(none["trials"][0]["metrics"]["recall"]["mean"], Value::from(0.0), "{name}");
+        experiment(&workspace, &retriever.replace(&collection, "absent"), "");
+        workspace.run(&["run"]).refused_with(&["space.retriever:", name, "absent", "does not exist"]);
+        workspace.experiment("embedder = \"tiny\"\nretriever = { dense = {} }", REST);
+        experiment(&workspace, &format!("{{ {name} = {{ url = \"{url}\" }} }}"), "");
+        workspace.run(&["run"]).refused_with(&["is missing"]);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -273,6 +273,187 @@ class Chroma(Component):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Qdrant(Component):
+    """`qdrant`: searches a collection of a Qdrant server that you have filled.
+
+    Use it if your application has its vectors in Qdrant. Nothing is written there. The trial's embedder must be the one
+    that filled the collection: before a run, the texts of some points are embedded and compared with their vectors.
+
+    Args:
+        collection: The name of the collection, or of an alias.
+        vector: The name of the vector, where points have several. Default: the vector without a name.
+        text: The place of the text in the payload. LangChain writes it to `page_content`. Default `text`.
+        document: The place of the path of the document in the corpus, its file's name, or the name without its ending.
+            Without it, passages are looked for in all documents.
+        page: The place of the page.
+        title: The place of the title.
+        metadata: An object in the payload with the other fields that filters may name, such as `metadata`. Default: the
+            payload itself.
+        fields: Places in the payload by the names that filters use, where they differ.
+        condition: A condition that all points must meet, as a filter of Qdrant in JSON.
+        metric: `cosine`, `inner_product` or `l2`: the distance of the collection. Default `cosine`.
+        top_k: The most passages to return. Default 5.
+        ef: How many near vectors the graph keeps during a search. Default: the collection's.
+        exact: Whether to compare every vector, without the graph. Default false.
+        api_key: The key of the server, as `env:NAME`; none if not set.
+        version: What stands for the content of the collection in keys. Default: its number of points.
+        url: The address of the database, or `env:NAME` for a variable that holds it. An address with a password must be
+            in a variable.
+        identity: A name that stands for the address in keys, if a database has several addresses. Default: the address
+            without user and password.
+        timeout_seconds: The most seconds that one call may take; building an index takes as long as it takes. Default
+            30.
+        concurrency: The most calls at once. Default 64.
+        plain: Whether a password or a key may be sent to another machine without TLS. Default false.
+    """
+
+    _name: ClassVar[str] = "qdrant"
+
+    collection: str = ""
+    vector: str | None = None
+    text: str = "text"
+    document: str | None = None
+    page: str | None = None
+    title: str | None = None
+    metadata: str | None = None
+    fields: Mapping[str, Any] | None = None
+    condition: str | None = None
+    metric: Literal["cosine", "inner_product", "l2"] = "cosine"
+    top_k: int = 5
+    ef: int | None = None
+    exact: bool = False
+    api_key: str | None = None
+    version: str | None = None
+    url: str = "http://127.0.0.1:6333"
+    identity: str | None = None
+    timeout_seconds: int = 30
+    concurrency: int = 64
+    plain: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Milvus(Component):
+    """`milvus`: searches a collection of Milvus that you have filled.
+
+    Use it if your application has its vectors in Milvus. Nothing is written there. The trial's embedder must be the one
+    that filled the collection: before a run, the texts of some records are embedded and compared with their vectors.
+
+    Args:
+        collection: The name of the collection, or of an alias.
+        vector: The field with the vector. Default `vector`.
+        text: The field with the text. Default `text`.
+        document: The field with the path of the document in the corpus, its file's name, or the name without its
+            ending. Without it, passages are looked for in all documents.
+        page: The field with the page.
+        title: The field with the title.
+        metadata: A JSON field with the other fields that filters may name. Default: the fields of the record.
+        fields: Fields by the names that filters use, where they differ.
+        condition: A condition that all records must meet, as an expression of Milvus.
+        metric: `cosine`, `inner_product` or `l2`: what the collection is indexed for. Default `cosine`.
+        top_k: The most passages to return. Default 5.
+        ef: How many near vectors an `HNSW` index keeps during a search. Default 64.
+        probes: The clusters that an `IVF` index looks into. Default 16.
+        database: Default `default`.
+        api_key: A token, or `user:password`, as `env:NAME`; none if not set.
+        version: What stands for the content of the collection in keys. Default: its number of records.
+        url: The address of the database, or `env:NAME` for a variable that holds it. An address with a password must be
+            in a variable.
+        identity: A name that stands for the address in keys, if a database has several addresses. Default: the address
+            without user and password.
+        timeout_seconds: The most seconds that one call may take; building an index takes as long as it takes. Default
+            30.
+        concurrency: The most calls at once. Default 64.
+        plain: Whether a password or a key may be sent to another machine without TLS. Default false.
+    """
+
+    _name: ClassVar[str] = "milvus"
+
+    collection: str = ""
+    vector: str = "vector"
+    text: str = "text"
+    document: str | None = None
+    page: str | None = None
+    title: str | None = None
+    metadata: str | None = None
+    fields: Mapping[str, Any] | None = None
+    condition: str | None = None
+    metric: Literal["cosine", "inner_product", "l2"] = "cosine"
+    top_k: int = 5
+    ef: int | None = None
+    probes: int | None = None
+    database: str = "default"
+    api_key: str | None = None
+    version: str | None = None
+    url: str = "http://127.0.0.1:19530"
+    identity: str | None = None
+    timeout_seconds: int = 30
+    concurrency: int = 64
+    plain: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Elasticsearch(Component):
+    """`elasticsearch`: searches an index of Elasticsearch or OpenSearch that you have filled.
+
+    Use it if your application has its vectors there. Nothing is written. The trial's embedder must be the one that
+    filled the index: before a run, the texts of some records are embedded and compared with their vectors.
+
+    Args:
+        index: The name of the index, or of an alias.
+        vector: The field with the vector. Default `vector`.
+        text: The field with the text. Default `text`.
+        document: The field with the path of the document in the corpus, its file's name, or the name without its
+            ending. Without it, passages are looked for in all documents.
+        page: The field with the page.
+        title: The field with the title.
+        metadata: An object with the other fields that filters may name, such as `metadata`. Default: the fields of the
+            record.
+        fields: Fields by the names that filters use, where they differ.
+        condition: A condition that all records must meet, as a query in JSON.
+        metric: `cosine`, `inner_product` or `l2`: what the field is indexed for. Default `cosine`.
+        top_k: The most passages to return. Default 5.
+        ef: How many near vectors the graph keeps during a search (`num_candidates`). Default: 100, or more if `top_k`
+            is larger.
+        exact: Whether to compare every vector, without the graph. Default false.
+        hybrid: Whether to search by words too. Default false.
+        api_key: The encoded API key, as `env:NAME`; none if not set.
+        version: What stands for the content of the collection in keys. Default: its number of records.
+        url: The address of the database, or `env:NAME` for a variable that holds it. An address with a password must be
+            in a variable.
+        identity: A name that stands for the address in keys, if a database has several addresses. Default: the address
+            without user and password.
+        timeout_seconds: The most seconds that one call may take; building an index takes as long as it takes. Default
+            30.
+        concurrency: The most calls at once. Default 64.
+        plain: Whether a password or a key may be sent to another machine without TLS. Default false.
+    """
+
+    _name: ClassVar[str] = "elasticsearch"
+
+    index: str = ""
+    vector: str = "vector"
+    text: str = "text"
+    document: str | None = None
+    page: str | None = None
+    title: str | None = None
+    metadata: str | None = None
+    fields: Mapping[str, Any] | None = None
+    condition: str | None = None
+    metric: Literal["cosine", "inner_product", "l2"] = "cosine"
+    top_k: int = 5
+    ef: int | None = None
+    exact: bool = False
+    hybrid: bool = False
+    api_key: str | None = None
+    version: str | None = None
+    url: str = "http://127.0.0.1:9200"
+    identity: str | None = None
+    timeout_seconds: int = 30
+    concurrency: int = 64
+    plain: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class Python(Component):
     """`python`: chunks that a function of the user's own finds.
 
@@ -321,5 +502,8 @@ class Retrievers:
     Mmr = Mmr
     Pgvector = Pgvector
     Chroma = Chroma
+    Qdrant = Qdrant
+    Milvus = Milvus
+    Elasticsearch = Elasticsearch
     Python = Python
     None_ = None_

@@ -63,7 +63,8 @@ class Pgvector(Component):
             Default 0.
         probes: Of `ivfflat`: the clusters that a search looks into. Trials that differ in this alone share one table.
             Default 10.
-        precision: `f32`, or `f16` for half of the memory. Default `f32`.
+        precision: `f32`, or `f16` for half of the memory. With an index, `f32` takes at most 2,000 dimensions, `f16`
+            4,000. Default `f32`.
         schema: The schema of the table. Default `public`.
         url: The address of the database, or `env:NAME` for a variable that holds it. An address with a password must be
             in a variable.
@@ -132,6 +133,131 @@ class Chroma(Component):
     plain: bool = False
 
 
+@dataclass(frozen=True, kw_only=True)
+class Qdrant(Component):
+    """`qdrant`: the chunks are written into a collection of a Qdrant server, and searched there.
+
+    Use it to see what your own database finds before you move there. The collection is made for the trial, and `reverie
+    store gc` removes it. The server needs version 1.10 or newer.
+
+    Args:
+        kind: `hnsw` or `exact`. Default `hnsw`.
+        m: Of `hnsw`: the links of a vector. Default 16.
+        ef_construction: Of `hnsw`: how many near vectors are kept while links are chosen. Default 100.
+        ef: Of `hnsw`: how many near vectors are kept during a search. Trials that differ in this alone share one
+            collection. Default 100.
+        precision: `f32`, or `f16` for half of the memory. Default `f32`.
+        api_key: The key of the server, as `env:NAME`; none if not set.
+        url: The address of the database, or `env:NAME` for a variable that holds it. An address with a password must be
+            in a variable.
+        identity: A name that stands for the address in keys, if a database has several addresses. Default: the address
+            without user and password.
+        timeout_seconds: The most seconds that one call may take; building an index takes as long as it takes. Default
+            30.
+        concurrency: The most calls at once. Default 64.
+        plain: Whether a password or a key may be sent to another machine without TLS. Default false.
+    """
+
+    _name: ClassVar[str] = "qdrant"
+
+    kind: Literal["hnsw", "exact"] = "hnsw"
+    m: int = 16
+    ef_construction: int = 100
+    ef: int = 100
+    precision: Literal["f32", "f16"] = "f32"
+    api_key: str | None = None
+    url: str = "http://127.0.0.1:6333"
+    identity: str | None = None
+    timeout_seconds: int = 30
+    concurrency: int = 64
+    plain: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Milvus(Component):
+    """`milvus`: the chunks are written into a collection of Milvus, and searched there.
+
+    Use it to see what your own database finds before you move there. The collection is made for the trial, and `reverie
+    store gc` removes it. The server needs version 2.4 or newer, or is Milvus Lite.
+
+    Args:
+        kind: `hnsw`, `ivfflat` or `exact`. Default `hnsw`.
+        m: Of `hnsw`: the links of a vector. Default 16.
+        ef_construction: Of `hnsw`: how many near vectors are kept while links are chosen. Default 100.
+        ef: Of `hnsw`: how many near vectors are kept during a search. Trials that differ in this alone share one
+            collection. Default 64.
+        lists: Of `ivfflat`: the clusters; 0 is a thousandth of the chunks, and their square root above a million.
+            Default 0.
+        probes: Of `ivfflat`: the clusters that a search looks into. Trials that differ in this alone share one
+            collection. Default 16.
+        database: Default `default`.
+        api_key: A token, or `user:password`, as `env:NAME`; none if not set.
+        url: The address of the database, or `env:NAME` for a variable that holds it. An address with a password must be
+            in a variable.
+        identity: A name that stands for the address in keys, if a database has several addresses. Default: the address
+            without user and password.
+        timeout_seconds: The most seconds that one call may take; building an index takes as long as it takes. Default
+            30.
+        concurrency: The most calls at once. Default 64.
+        plain: Whether a password or a key may be sent to another machine without TLS. Default false.
+    """
+
+    _name: ClassVar[str] = "milvus"
+
+    kind: Literal["hnsw", "ivfflat", "exact"] = "hnsw"
+    m: int = 16
+    ef_construction: int = 100
+    ef: int = 64
+    lists: int = 0
+    probes: int = 16
+    database: str = "default"
+    api_key: str | None = None
+    url: str = "http://127.0.0.1:19530"
+    identity: str | None = None
+    timeout_seconds: int = 30
+    concurrency: int = 64
+    plain: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Elasticsearch(Component):
+    """`elasticsearch`: the chunks are written into an index of Elasticsearch or OpenSearch, and searched there.
+
+    Use it to see what your own cluster finds before you move there. The index is made for the trial, and `reverie store
+    gc` removes it. Elasticsearch needs version 8.4 or newer, OpenSearch 2.4 and its plugin k-NN. Vectors are stored as
+    they are, in an `hnsw` graph, not rounded to 8 bits or fewer, as Elasticsearch does by default.
+
+    Args:
+        kind: `hnsw` or `exact`. Default `hnsw`.
+        m: Of `hnsw`: the links of a vector. Default 16.
+        ef_construction: Of `hnsw`: how many near vectors are kept while links are chosen. Default 100.
+        ef: Of `hnsw`: how many near vectors are kept during a search (`num_candidates`). Trials that differ in this
+            alone share one index. Default 100.
+        api_key: The encoded API key, as `env:NAME`; none if not set.
+        url: The address of the database, or `env:NAME` for a variable that holds it. An address with a password must be
+            in a variable.
+        identity: A name that stands for the address in keys, if a database has several addresses. Default: the address
+            without user and password.
+        timeout_seconds: The most seconds that one call may take; building an index takes as long as it takes. Default
+            30.
+        concurrency: The most calls at once. Default 64.
+        plain: Whether a password or a key may be sent to another machine without TLS. Default false.
+    """
+
+    _name: ClassVar[str] = "elasticsearch"
+
+    kind: Literal["hnsw", "exact"] = "hnsw"
+    m: int = 16
+    ef_construction: int = 100
+    ef: int = 100
+    api_key: str | None = None
+    url: str = "http://127.0.0.1:9200"
+    identity: str | None = None
+    timeout_seconds: int = 30
+    concurrency: int = 64
+    plain: bool = False
+
+
 class VectorIndexes:
     """The vector_indexes by their names: `reverie.vector_index` has them."""
 
@@ -139,6 +265,9 @@ class VectorIndexes:
     Hnsw = Hnsw
     Pgvector = Pgvector
     Chroma = Chroma
+    Qdrant = Qdrant
+    Milvus = Milvus
+    Elasticsearch = Elasticsearch
 
 
 vector_index = VectorIndexes()

@@ -125,7 +125,8 @@ impl Index for DatabaseIndex {
 }
 
 impl DatabaseIndex {
-    fn new(filled: FilledCollection) -> Self {
+    /// The index of a collection, without a connection.
+    pub fn new(filled: FilledCollection) -> Self {
         let place = filled.place();
         Self { filled, place, database: OnceLock::new() }
     }
@@ -175,7 +176,8 @@ impl DatabaseIndex {
                 format!("the record {other} is none of the {} that were written; somebody added it", self.filled.rows),
             )),
         };
-        let found = found.into_iter().map(|found| match found.is_cut {
+        // Without a filter there is nothing else that could be asked, so what was found counts.
+        let found = found.into_iter().zip(queries).map(|(found, query)| match found.is_cut && query.filter.is_some() {
             true => Ok(None),
             false => {
                 let hits = found.records.iter().map(|record| Ok((entry(&record.id)?, record.score)));

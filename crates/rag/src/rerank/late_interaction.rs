@@ -65,6 +65,10 @@ impl Component for Config {
         let all = [(IndexKind::Dense, dense), (IndexKind::Bm25, bm25), (IndexKind::Tokens, maxsim)];
         all.into_iter().filter(|(_, weight)| *weight > 0.0).map(|(kind, _)| kind).collect()
     }
+
+    fn reads_chunk_vectors(&self) -> bool {
+        self.weights.dense > 0.0
+    }
 }
 
 impl Config {

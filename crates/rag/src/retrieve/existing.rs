@@ -1,21 +1,27 @@
 //! What the retrievers have in common that search an index of the user's own, in a database that somebody else fills.
 
-use super::{Retriever, SearchOutput, placing::PlacedTexts, touched};
+use super::{Retriever, SearchOutput, placing::PlacedTexts, reciprocal_rank_of_passages, touched};
 use crate::{
     Context, Error, ExistingIndexSettings, Filter, Hit, Passage,
-    component::ensure,
+    component::{default_candidates, ensure},
     corpus::{Corpus, Query},
     database::{self, DatabaseSettings},
     index::SEARCH_RETRIES,
 };
 use async_trait::async_trait;
 use databases::{
-    CollectionPlace, DatabaseQuery, FoundRecord, RecordContent, RecordId, SearchOptions, VectorDatabase, VectorMetric,
-    retrying,
+    CollectionPlace, DatabaseQuery, FoundRecord, RecordContent, RecordFilter, RecordId, SearchOptions, VectorDatabase,
+    VectorMetric, retrying,
 };
+use futures::future::try_join_all;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
+
+/// Searches by words at once.
+const WORD_SEARCHES: usize = 16;
+/// The constant of reciprocal rank fusion, as the retriever `hybrid` has it by default.
+const FUSION_K: u32 = 60;
 
 /// How the vectors of an existing index are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -86,6 +92,8 @@ pub(super) struct ExistingIndex {
     database: Option<Arc<dyn VectorDatabase>>,
     place: CollectionPlace,
     options: SearchOptions,
+    /// Whether words are searched too.
+    words: bool,
 }
 
 impl ExistingIndex {
@@ -102,10 +110,16 @@ impl ExistingIndex {
         ensure(component, options.probes.is_none_or(|probes| probes > 0), "probes must be at least 1")?;
         let environment = cx.models.and_then(|models| models.environment());
         let database = environment.map(|environment| database::open(settings, &environment)).transpose()?;
-        Ok(Self { component, database, place: settings.place(), options })
+        Ok(Self { component, database, place: settings.place(), options, words: false })
     }
 
-    async fn found(&self, queries: &[Query<'_>], top: usize) -> Result<Vec<Vec<FoundRecord>>, Error> {
+    /// Searches by words too, where the database can, and joins both lists.
+    pub(super) fn with_words(self, words: bool) -> Self {
+        Self { words, ..self }
+    }
+
+    /// The records for each query: one list by vectors, and one by words if they are searched too.
+    async fn found(&self, queries: &[Query<'_>], top: usize) -> Result<Vec<Vec<Vec<FoundRecord>>>, Error> {
         let component = self.component;
         let database = self.database.as_ref().ok_or(Error::Needs { component, part: "its database" })?;
         let vectors: Option<Vec<&[f32]>> = queries.iter().map(|query| query.embedding).collect();
@@ -119,9 +133,32 @@ impl ExistingIndex {
         let filters: Vec<_> = filters.collect::<Result<_, Error>>()?;
         let asked = vectors.iter().zip(&filters);
         let asked: Vec<_> = asked.map(|(vector, filter)| DatabaseQuery { vector, filter: filter.as_ref() }).collect();
-        let options = SearchOptions { top, ..self.options };
+        let candidates = if self.words { default_candidates(top) } else { top };
+        let options = SearchOptions { top: candidates, ..self.options };
         let found = retrying(SEARCH_RETRIES, || database.search(&self.place, &asked, &options)).await?;
-        Ok(found.into_iter().map(|found| found.records).collect())
+        let mut lists: Vec<_> = found.into_iter().map(|found| vec![found.records]).collect();
+        if self.words {
+            let mut by_words = Vec::with_capacity(queries.len());
+            for (queries, filters) in queries.chunks(WORD_SEARCHES).zip(filters.chunks(WORD_SEARCHES)) {
+                let asked = queries.iter().zip(filters);
+                let asked =
+                    asked.map(|(query, filter)| self.by_words(database, query.text, filter.as_ref(), candidates));
+                by_words.extend(try_join_all(asked.collect::<Vec<_>>()).await?);
+            }
+            lists.iter_mut().zip(by_words).for_each(|(lists, found)| lists.push(found));
+        }
+        Ok(lists)
+    }
+
+    async fn by_words(
+        &self,
+        database: &Arc<dyn VectorDatabase>,
+        text: &str,
+        filter: Option<&RecordFilter>,
+        top: usize,
+    ) -> Result<Vec<FoundRecord>, Error> {
+        let search = || database.search_text(&self.place, text, filter, top, true);
+        Ok(retrying(SEARCH_RETRIES, search).await?.records)
     }
 
     async fn passages(
@@ -135,7 +172,19 @@ impl ExistingIndex {
         }
         let found = self.found(queries, top).await?;
         let texts = PlacedTexts::new(corpus.table);
-        Ok(found.into_iter().map(|found| found.into_iter().map(|record| placed(record, &texts)).collect()).collect())
+        let place = |records: Vec<FoundRecord>| records.into_iter().map(|record| placed(record, &texts)).collect();
+        let join = |lists: Vec<Vec<FoundRecord>>| {
+            let mut lists: Vec<Vec<Passage>> = lists.into_iter().map(place).collect();
+            match lists.len() {
+                0 | 1 => lists.pop().unwrap_or_default(),
+                _ => {
+                    let mut joined = reciprocal_rank_of_passages(lists, FUSION_K);
+                    joined.truncate(top);
+                    joined
+                }
+            }
+        };
+        Ok(found.into_iter().map(join).collect())
     }
 }
 

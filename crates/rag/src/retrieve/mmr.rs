@@ -43,6 +43,10 @@ impl Component for Config {
     fn indexes(&self) -> Indexes {
         [IndexKind::Dense].into()
     }
+
+    fn reads_chunk_vectors(&self) -> bool {
+        true
+    }
 }
 
 impl Config {

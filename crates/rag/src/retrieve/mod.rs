@@ -18,7 +18,7 @@ use crate::{
     index::{Bm25Index, DatabaseIndex, DenseIndex, GraphIndex, Saturation},
 };
 use async_trait::async_trait;
-use databases::{DatabaseQuery, SearchOptions};
+use databases::{DatabaseQuery, RecordFilter, SearchOptions};
 use futures::FutureExt;
 use rayon::prelude::*;
 use std::collections::HashSet;
@@ -33,6 +33,9 @@ components! {
         Mmr => mmr,
         Pgvector => pgvector,
         Chroma => chroma,
+        Qdrant => qdrant,
+        Milvus => milvus,
+        Elasticsearch => elasticsearch,
         Python => python,
         None => none,
     }
@@ -128,17 +131,17 @@ async fn dense_search(
     corpus: &Corpus<'_>,
     k: usize,
 ) -> Result<Vec<Vec<Hit>>, Error> {
-    let index = corpus.index::<DenseIndex>(component)?;
     let vectors: Option<Vec<&[f32]>> = queries.iter().map(|query| query.embedding).collect();
     let vectors = vectors.ok_or(Error::Needs { component, part: "a vector of the question" })?;
+    if let VectorSearch::Database { ef, probes } = corpus.vector_search {
+        let database = corpus.index::<DatabaseIndex>(component)?;
+        let options = SearchOptions { ef, probes, ..SearchOptions::top(k) };
+        return database_search((database, options), queries, &vectors, corpus).await;
+    }
+    let index = corpus.index::<DenseIndex>(component)?;
     let graph = match corpus.vector_search {
-        VectorSearch::Exact => None,
         VectorSearch::Graph { ef } => Some((corpus.index::<GraphIndex>(component)?, ef)),
-        VectorSearch::Database { ef, probes } => {
-            let database = corpus.index::<DatabaseIndex>(component)?;
-            let options = SearchOptions { ef, probes, ..SearchOptions::top(k) };
-            return database_search((database, options), index, queries, &vectors, corpus).await;
-        }
+        VectorSearch::Exact | VectorSearch::Database { .. } => None,
     };
     let among_all = |vectors: &[&[f32]]| match graph {
         Some((graph, ef)) => graph.search(index, vectors, k, ef),
@@ -160,15 +163,13 @@ async fn dense_search(
     queries.iter().zip(vectors).map(one).collect()
 }
 
-/// [`dense_search`] by a database that holds the same vectors.
+/// [`dense_search`] by a database that holds the vectors.
 async fn database_search(
     (database, options): (&DatabaseIndex, SearchOptions),
-    index: &DenseIndex,
     queries: &[Query<'_>],
     vectors: &[&[f32]],
     corpus: &Corpus<'_>,
 ) -> Result<Vec<Vec<Hit>>, Error> {
-    // A filter that the database has no words for, or that it cannot follow to its end, is answered from the vectors.
     let mut filters = Vec::with_capacity(queries.len());
     for query in queries {
         let passing = query.filter.map(|filter| corpus.table.entries_passing(filter)).transpose()?;
@@ -182,12 +183,25 @@ async fn database_search(
     for (place, found) in asked.into_iter().zip(found) {
         hits[place] = found.map(|found| corpus.hits(found));
     }
-    let exact = |(place, hits): (usize, Option<Vec<Hit>>)| match (hits, &filters[place].0) {
-        (Some(hits), _) => Ok(hits),
-        (None, Some(passing)) => Ok(corpus.hits(index.search_among(vectors[place], options.top, &passing.entries)?)),
-        (None, None) => Ok(Vec::new()),
-    };
-    hits.into_iter().enumerate().map(exact).collect()
+    // A filter that the database has no words for, or that it cannot follow to its end, is answered exactly: from the
+    // vectors, if they are here too, or by the database among the records that pass.
+    let dense = corpus.indexes.iter().find_map(|index| index.get::<DenseIndex>());
+    let mut left: Vec<(usize, RecordFilter)> = Vec::new();
+    for (place, hits) in hits.iter_mut().enumerate().filter(|(_, hits)| hits.is_none()) {
+        match (&filters[place].0, dense) {
+            (None, _) => *hits = Some(Vec::new()),
+            (Some(passing), Some(dense)) => {
+                *hits = Some(corpus.hits(dense.search_among(vectors[place], options.top, &passing.entries)?));
+            }
+            (Some(passing), None) => left.push((place, RecordFilter::of_entries(&passing.entries))),
+        }
+    }
+    let among = left.iter().map(|(place, filter)| DatabaseQuery { vector: vectors[*place], filter: Some(filter) });
+    let (among, exact): (Vec<_>, _) = (among.collect(), SearchOptions { exact: true, ..options });
+    for (found, (place, _)) in database.search(&among, &exact).await?.into_iter().zip(&left) {
+        hits[*place] = Some(corpus.hits(found.unwrap_or_default()));
+    }
+    Ok(hits.into_iter().map(Option::unwrap_or_default).collect())
 }
 
 /// Settings of a search by words: how texts are cut into terms, and how terms are weighed.

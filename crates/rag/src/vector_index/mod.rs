@@ -5,10 +5,10 @@ mod record;
 use crate::{AxisValue, Error, component::components, corpus::VectorSearch, database, index::GraphSettings};
 use databases::{CollectionSpec, VectorDatabase};
 use models::{EndpointAccess, provider::Environment};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::Arc;
 
-pub use record::record_of;
+pub use record::{VectorPrecision, record_of};
 
 use record::{FilledDatabase, build_settings};
 
@@ -25,6 +25,9 @@ components! {
         Hnsw => hnsw,
         Pgvector => pgvector,
         Chroma => chroma,
+        Qdrant => qdrant,
+        Milvus => milvus,
+        Elasticsearch => elasticsearch,
     }
 }
 
@@ -89,6 +92,50 @@ impl VectorIndexConfig {
         self.settings().database().map(|settings| database::name(settings))
     }
 
+    /// A name as the database takes it for a collection or an alias: with the schema, where there is one.
+    pub fn name_in_database(&self, name: &str) -> String {
+        self.settings().database().map_or_else(|| name.to_owned(), |settings| settings.collection(name))
+    }
+
+    /// The database that a text names: `pgvector` with its default settings, an address such as
+    /// `pgvector://host/database`, `postgresql://host/database` or `qdrant+https://host:6333`, or name and settings as
+    /// they are in an experiment file. No error repeats the text.
+    ///
+    /// # Errors
+    /// A text that names no database, or settings that cannot work.
+    pub fn named(text: &str) -> Result<Self, Error> {
+        let databases: Vec<Self> =
+            Self::defaults().into_iter().filter(|it| it.settings().database().is_some()).collect();
+        let names: Vec<&str> = databases.iter().map(Self::name).collect();
+        let refuse = |reason: String| Error::Config { component: "database", reason };
+        // The text is not repeated, because it may hold a password.
+        let unknown = || refuse(format!("name one that Reverie can fill: {}", names.join(", ")));
+        let of = |name: &str| databases.iter().find(|it| it.name() == name).ok_or_else(unknown);
+        let text = text.trim();
+        let value = match text.split_once("://") {
+            _ if text.starts_with('{') => {
+                let table = toml::from_str::<toml::Table>(&format!("index = {text}"));
+                let table = table.map_err(|error| refuse(error.message().to_owned()))?;
+                serde_json::to_value(&table["index"]).map_err(|error| refuse(error.to_string()))?
+            }
+            Some((scheme, rest)) => {
+                let (name, has_tls) = match scheme.split_once('+') {
+                    Some((name, "https")) => (name, true),
+                    _ => (scheme, false),
+                };
+                let name = if matches!(name, "postgresql" | "postgres") { "pgvector" } else { name };
+                let settings = of(name)?.settings().database().ok_or_else(unknown)?;
+                let scheme = if has_tls { "https" } else { settings.scheme() };
+                json!({ name: { "url": format!("{scheme}://{rest}") } })
+            }
+            None => json!({ of(text)?.name(): {} }),
+        };
+        let read: Self = serde_json::from_value(value).map_err(|error| refuse(error.to_string()))?;
+        of(read.name())?;
+        read.build(&crate::Context::default())?;
+        Ok(read)
+    }
+
     /// What decides the records and the search index of a collection of a database; none for other indexes.
     pub fn build_settings(&self) -> Option<Value> {
         self.settings().database().map(build_settings)
@@ -101,5 +148,38 @@ impl VectorIndexConfig {
         let (index, precision) = (settings.search_index(), settings.precision());
         let spec = CollectionSpec { key: key.to_owned(), dimensions, index, precision };
         Some((settings.collection(&name), spec))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_is_named_by_its_name_its_address_or_its_settings() {
+        let url = |text: &str| {
+            let value = crate::Choice::value(&VectorIndexConfig::named(text).unwrap());
+            value.as_object().unwrap().values().next().unwrap()["url"].as_str().unwrap().to_owned()
+        };
+        assert_eq!(url("pgvector"), "env:DATABASE_URL");
+        assert_eq!(url("pgvector://me@host:5433/docs"), "postgresql://me@host:5433/docs");
+        assert_eq!(url("chroma://127.0.0.1:8000"), "http://127.0.0.1:8000");
+        assert_eq!(url("qdrant+https://host:6333"), "https://host:6333");
+        assert_eq!(url("postgresql://host/docs"), "postgresql://host/docs");
+        assert_eq!(url("{ pgvector = { url = \"env:OTHER\", ef = 80 } }"), "env:OTHER");
+        let refused = |text: &str| VectorIndexConfig::named(text).unwrap_err().to_string();
+        for text in ["flat", "{ hnsw = {} }", "mysql://host/docs", "s3://bucket", ""] {
+            assert!(refused(text).contains("pgvector"), "{text}: {}", refused(text));
+        }
+        for text in ["pgvector://me:planted@host/docs", "pgvector://host/docs?user=me&password=planted"] {
+            let secret = refused(text);
+            assert!(secret.contains("env:DATABASE_URL") && !secret.contains("planted"), "{secret}");
+        }
+        for text in ["mysql://me:planted@host/docs", "{ pgvector = { url = \"planted\", eff = 1 } }", "{ planted"] {
+            assert!(!refused(text).contains("planted"), "{}", refused(text));
+        }
+        assert!(refused("{ pgvector = { eff = 3 } }").contains("eff"));
+        assert!(refused("{ pgvector = { ef = 0 } }").contains("ef is 0"));
+        assert!(VectorIndexConfig::named("{ pgvector = ").is_err());
     }
 }

@@ -7,7 +7,10 @@
 //! built faster and misses more; `"exact"` compares every vector.
 //! Source: [pgvector](https://github.com/pgvector/pgvector).
 
-use super::{VectorIndexSettings, record::FilledDatabase};
+use super::{
+    VectorIndexSettings,
+    record::{FilledDatabase, VectorPrecision},
+};
 use crate::{
     Component, Context, Error,
     component::{database_settings, ensure},
@@ -22,6 +25,8 @@ use std::sync::Arc;
 
 pub(super) const VERSION: u32 = 1;
 const NAME: &str = "index pgvector";
+/// The schema of a table whose name has none.
+const DEFAULT_SCHEMA: &str = "public";
 /// pgvector's largest number of candidates of a search.
 const MOST_CANDIDATES: u32 = 1000;
 
@@ -35,16 +40,6 @@ pub enum PgvectorKind {
     Ivfflat,
     /// Every vector is compared.
     Exact,
-}
-
-/// How precisely pgvector stores vectors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum PgvectorPrecision {
-    /// 32 bits a number, at most 2,000 dimensions with an index.
-    F32,
-    /// 16 bits a number, at most 4,000 dimensions with an index.
-    F16,
 }
 
 database_settings! {
@@ -64,10 +59,11 @@ database_settings! {
         /// Of `ivfflat`: the clusters that a search looks into. Trials that differ in this alone share one table.
         /// Default 10.
         pub probes: u32 = 10,
-        /// `f32`, or `f16` for half of the memory. Default `f32`.
-        pub precision: PgvectorPrecision = PgvectorPrecision::F32,
+        /// `f32`, or `f16` for half of the memory. With an index, `f32` takes at most 2,000 dimensions, `f16` 4,000.
+        /// Default `f32`.
+        pub precision: VectorPrecision = VectorPrecision::F32,
         /// The schema of the table. Default `public`.
-        pub schema: String = "public".to_owned(),
+        pub schema: String = DEFAULT_SCHEMA.to_owned(),
     }
 }
 
@@ -103,6 +99,10 @@ impl DatabaseSettings for Config {
     fn open(&self, access: AccessSettings) -> Result<Arc<dyn VectorDatabase>, databases::Error> {
         Ok(Arc::new(PgvectorDatabase::open(access)?))
     }
+
+    fn scheme(&self) -> &'static str {
+        "postgresql"
+    }
 }
 
 impl FilledDatabase for Config {
@@ -116,14 +116,14 @@ impl FilledDatabase for Config {
     }
 
     fn precision(&self) -> StoredPrecision {
-        match self.precision {
-            PgvectorPrecision::F32 => StoredPrecision::F32,
-            PgvectorPrecision::F16 => StoredPrecision::F16,
-        }
+        self.precision.into()
     }
 
     fn collection(&self, name: &str) -> String {
-        format!("{}.{name}", self.schema)
+        match self.schema == DEFAULT_SCHEMA {
+            true => name.to_owned(),
+            false => format!("{}.{name}", self.schema),
+        }
     }
 }
 

@@ -2,10 +2,30 @@
 
 use crate::{Chunk, database::DatabaseSettings};
 use databases::{IndexedRecord, RecordId, SearchIndexSpec, StoredPrecision};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 /// The field of a record with the place of its chunk in the document. The other fields are those that filters name.
 const PLACE: &str = "reverie";
+
+/// How precisely a database stores vectors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum VectorPrecision {
+    /// 32 bits a number.
+    F32,
+    /// 16 bits a number.
+    F16,
+}
+
+impl From<VectorPrecision> for StoredPrecision {
+    fn from(precision: VectorPrecision) -> Self {
+        match precision {
+            VectorPrecision::F32 => Self::F32,
+            VectorPrecision::F16 => Self::F16,
+        }
+    }
+}
 
 /// The settings of a database that is filled.
 pub(crate) trait FilledDatabase: DatabaseSettings {
