@@ -42,7 +42,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
             "record_id metric error",
             "filter record collection access retry vector_database",
             "json_client",
-            "pgvector chroma",
+            "pgvector chroma qdrant milvus elasticsearch",
         ],
     ),
     ("models", &["tokens model cpu ledger trace", "fetch", "provider", "client local remote", "registry"]),
@@ -74,7 +74,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
             // Run it.
             "gather record track run",
             // Use what was found.
-            "bundle query scoring check noise calibration document",
+            "bundle query promotion scoring check noise calibration document",
         ],
     ),
     ("serve", &["error access telemetry settings http", "answering sampling", "service", "middleware routes server"]),

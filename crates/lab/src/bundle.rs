@@ -10,12 +10,19 @@
 //!
 //! It holds the models' identities, not the models. [`crate::RunPipeline::open`] refuses another
 //! embedder, and reports other models that have changed since.
+//!
+//! If the trial's vectors were promoted into a database, `store/` says where they are, and holds them only if a stage reads
+//! them besides searching. `hits.json` holds what an exact search found, for [`crate::DatabaseCheck`].
 
 mod parts;
 mod place;
+mod promoted;
 mod reach;
 
+pub use promoted::{PromotedIndex, SearchAgreement};
 pub use reach::Reach;
+
+pub(crate) use promoted::{ExpectedHits, ExpectedQueries, Promoted};
 
 use crate::{
     Error, Session, Setup,
@@ -26,9 +33,11 @@ use crate::{
     spec::{Experiment, SEALED},
     write_whole,
 };
+use bytes::Bytes;
 use eval::statistics::Summary;
 use models::Identity;
 use place::{BundleDraft, BundleLocation, check_address};
+use rag::{Axis, Choice};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
@@ -41,10 +50,13 @@ use walkdir::WalkDir;
 
 /// Raise when earlier versions of Reverie cannot read the bundles of this one, so that they
 /// refuse them.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
+/// The format of a bundle without an index in a database, which earlier versions can read.
+const FORMAT_WITHOUT_DATABASE: u32 = 1;
 const MANIFEST: &str = "manifest.json";
 const EXPERIMENT: &str = "experiment.toml";
 const STORE: &str = "store";
+const HITS: &str = "hits.json";
 
 /// What a bundle is: `manifest.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -70,6 +82,9 @@ pub struct BundleManifest {
     pub golden: String,
     /// The identities of the models by their names in the experiment.
     pub models: BTreeMap<String, Identity>,
+    /// Where the vectors are, if they were promoted into a database.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub database: Option<PromotedIndex>,
     /// When it was made, in milliseconds since 1970.
     pub made_ms: i64,
     /// Every other file of the bundle.
@@ -167,28 +182,48 @@ impl Bundle {
         trial: &str,
         output: &str,
     ) -> Result<BundleManifest, Error> {
-        let taken = || {
-            Error::Unusable(format!("{output} is there already; a bundle is never changed, so choose another place"))
-        };
+        Self::make_with(session, record, (trial, None), output).await
+    }
+
+    /// Checks that a bundle can be made at a place.
+    ///
+    /// # Errors
+    /// If the place is taken, or no bundle can be there.
+    pub(crate) async fn check_place(output: &str, setup: &Setup) -> Result<(), Error> {
         check_address(output)?;
+        let folder = Path::new(output);
+        let is_taken = match store::is_url(output) {
+            true => ArtifactStore::open(output, &setup.store_options, LAYOUT)?.exists(MANIFEST).await?,
+            false => std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) || folder.is_file(),
+        };
+        match is_taken {
+            true => Err(Error::Unusable(format!(
+                "{output} is there already; a bundle is never changed, so choose another place"
+            ))),
+            false => Ok(()),
+        }
+    }
+
+    /// [`Bundle::make`] of a trial whose vectors may be in a database.
+    pub(crate) async fn make_with(
+        session: &Session,
+        record: &RunRecord,
+        (trial, promoted): (&str, Option<&Promoted>),
+        output: &str,
+    ) -> Result<BundleManifest, Error> {
+        Self::check_place(output, session.setup()).await?;
         if !store::is_url(output) {
             let folder = Path::new(output);
-            if std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) || folder.is_file() {
-                return Err(taken());
-            }
             // The folder appears under its name only when it is whole.
             let draft = BundleDraft(store::staged_path(folder));
-            let manifest = fill(session, record, trial, &draft.0).await?;
+            let manifest = fill(session, record, (trial, promoted), &draft.0).await?;
             let _ = std::fs::remove_dir(folder);
             std::fs::rename(&draft.0, folder).map_err(|source| Error::file("write", folder, source))?;
             return Ok(manifest);
         }
         let remote = ArtifactStore::open(output, &session.setup().store_options, LAYOUT)?;
-        if remote.exists(MANIFEST).await? {
-            return Err(taken());
-        }
         let draft = BundleDraft(session.workspace().scratch_folder().join(store::unique_token()));
-        let manifest = fill(session, record, trial, &draft.0).await?;
+        let manifest = fill(session, record, (trial, promoted), &draft.0).await?;
         for file in &manifest.files {
             remote.replace(&file.name, read(&draft.0.join(&file.name))?).await?;
         }
@@ -245,6 +280,14 @@ impl Bundle {
         Reach::of(&experiment, &place.record(&manifest).await?)
     }
 
+    /// What an exact search found when the vectors were promoted into a database.
+    pub(crate) async fn expected_hits(&self) -> Result<ExpectedHits, Error> {
+        let place =
+            BundleLocation { address: &self.folder.to_string_lossy(), origin: self.origin.clone(), remote: None };
+        let bytes = place.read_checked(&self.manifest, HITS).await?;
+        serde_json::from_slice(&bytes).map_err(|error| Error::Unusable(format!("{}: {HITS}: {error}", self.origin)))
+    }
+
     /// Whether a folder holds a bundle.
     pub fn is_at(folder: &Path) -> bool {
         folder.join(MANIFEST).is_file()
@@ -289,13 +332,23 @@ fn parse_experiment(text: &[u8], origin: &str) -> Result<Experiment, Error> {
 }
 
 /// Writes the files of a bundle into a new folder.
-async fn fill(session: &Session, record: &RunRecord, trial: &str, folder: &Path) -> Result<BundleManifest, Error> {
-    let (kept, artifacts) = record.of_one_trial(trial)?;
+async fn fill(
+    session: &Session,
+    record: &RunRecord,
+    (trial, promoted): (&str, Option<&Promoted>),
+    folder: &Path,
+) -> Result<BundleManifest, Error> {
+    let (kept, artifacts) = record.of_one_trial(trial, promoted.map(Promoted::search))?;
     let provenance = record.provenance()?;
     let place = folder.join(STORE);
     std::fs::create_dir_all(&place).map_err(|source| Error::file("create", &place, source))?;
     let store = ArtifactStore::open(&place.to_string_lossy(), &[], LAYOUT)?;
+    let of_database = promoted.map(|promoted| (promoted.artifact.clone(), promoted.index.collection.to_bytes()));
     for name in artifacts {
+        if let Some((_, bytes)) = of_database.as_ref().filter(|(artifact, _)| *artifact == name) {
+            store.put(&name, Bytes::from(bytes.clone())).await?;
+            continue;
+        }
         let bytes = session.workspace().store().get(&name).await?.ok_or_else(|| {
             Error::Unusable(format!(
                 "{name}, which trial `{trial}` searches, is not in the store: {} makes it",
@@ -308,16 +361,24 @@ async fn fill(session: &Session, record: &RunRecord, trial: &str, folder: &Path)
         store.replace(&layout::run_file(record.id(), file), bytes).await?;
     }
     write_whole(&folder.join(EXPERIMENT), provenance.experiment.as_bytes())?;
+    if let Some(promoted) = promoted {
+        write_whole(&folder.join(HITS), &serde_json::to_vec(&promoted.expected).map_err(Error::table)?)?;
+    }
 
     let row = record.board().row(trial);
+    let mut settings: BTreeMap<String, Value> =
+        row.map(|row| row.settings.clone().into_iter().collect()).unwrap_or_default();
+    if let Some(promoted) = promoted {
+        settings.insert(Axis::Index.name().to_owned(), promoted.config.value());
+    }
     let mut manifest = BundleManifest {
-        format: FORMAT,
+        format: promoted.map_or(FORMAT_WITHOUT_DATABASE, |_| FORMAT),
         reverie: env!("CARGO_PKG_VERSION").to_owned(),
         name: record.board().experiment.clone(),
         run: record.id().to_owned(),
         run_time_ms: record.time_ms(),
         trial: trial.to_owned(),
-        settings: row.map(|row| row.settings.clone().into_iter().collect()).unwrap_or_default(),
+        settings,
         place: row.map(|row| row.place.clone()).unwrap_or_default(),
         scores: record.mean_scores(trial),
         golden: Key::of_bytes(&serde_json::to_vec(record.questions()).map_err(Error::table)?).hex(),
@@ -326,6 +387,7 @@ async fn fill(session: &Session, record: &RunRecord, trial: &str, folder: &Path)
             .into_iter()
             .filter_map(|name| Some((name.clone(), provenance.identities.get(&name)?.clone())))
             .collect(),
+        database: promoted.map(|promoted| promoted.index.clone()),
         made_ms: now_ms(),
         files: files_below(folder)?,
         digest: String::new(),
@@ -430,6 +492,7 @@ mod tests {
             scores: BTreeMap::new(),
             golden: String::new(),
             models: BTreeMap::new(),
+            database: None,
             made_ms: 0,
             files: Vec::new(),
             digest: String::new(),

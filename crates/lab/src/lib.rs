@@ -34,6 +34,7 @@ mod pdf_library;
 mod plan;
 mod prepare;
 mod progress;
+mod promotion;
 mod qualification;
 mod query;
 mod record;
@@ -56,11 +57,13 @@ pub use action::{Action, ActionNames, set_action_names};
 pub use answers_file::{TableRowsError, UnreadableType, rows_of_batch};
 pub use board::{Board, Effect, inline_toml};
 pub use budget::BudgetResult;
-pub use bundle::{Bundle, Reach};
+pub use bundle::{Bundle, PromotedIndex, Reach, SearchAgreement};
 pub use calibration::{AnswerLabel, CalibratedTrial, Calibration, LabelValue};
 pub use check::Check;
 pub use clock::utc;
-pub use collections::{UnusedCollection, remove_collections, unused_collections};
+pub use collections::{
+    AliasSwap, DatabaseCollection, OpenDatabase, UnusedCollection, remove_collections, unused_collections,
+};
 pub use corpus::{LoadedCorpus, load_corpus};
 pub use detectable::{DetectableDifference, DetectableDifferences};
 pub use document::{document, documents};
@@ -78,6 +81,7 @@ pub use plan::{
 };
 pub use prepare::PreparedRun;
 pub use progress::{ModelTraffic, OperatorProgress, OperatorStatus, Progress, seconds_left};
+pub use promotion::{DatabaseCheck, Promotion};
 pub use qualification::{judges, planted_cases, planted_count, qualify, qualify_cost};
 pub use query::{OnEvent, RunPipeline, TrialAnswer};
 pub use rag::{Axis, PipelineConfig};

@@ -246,6 +246,11 @@ impl RunPipeline {
         self.part.as_ref().filter(|(part, _)| *part == Part::Gateway).map(|(_, others)| others)
     }
 
+    /// What it searches: the settings, the parts of the corpus, and the names of their artifacts.
+    pub(crate) fn searched(&self) -> (&PipelineConfig, &CorpusInputs, &Outputs) {
+        (&self.config, &self.inputs, &self.outputs)
+    }
+
     /// On whose behalf a user's functions run.
     pub(crate) fn caller(&self) -> Option<Arc<str>> {
         Some(self.trial.id.as_str().into())

@@ -20,7 +20,7 @@ use crate::{
     engine::PlanOutcome,
     layout::RunFileName,
     plan::{
-        CorpusInputs, TaskId, Trial, TrialTasks,
+        CorpusInputs, TaskId, Trial, TrialKind, TrialTasks,
         trial::{SYSTEM, identity_name, not_run},
     },
     results::{Answering, MetricComparison, Results, ScoreTable},
@@ -29,7 +29,7 @@ use crate::{
 };
 use eval::{Question, statistics::Summary as MeanScore};
 use models::Identity;
-use rag::index::IndexKind;
+use rag::{PipelineConfig, index::IndexKind, vector_index::VectorIndexConfig};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -87,6 +87,27 @@ struct ProvenanceTrial {
     inputs: CorpusInputs,
 }
 
+/// The index in a database in which a promoted trial searches.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PromotedSearch<'a> {
+    pub(crate) index: &'a VectorIndexConfig,
+    /// The name of the artifact that says where its records are.
+    pub(crate) artifact: &'a str,
+}
+
+impl ProvenanceTrial {
+    /// Makes it a trial that searches in a database.
+    fn search_in(&mut self, promoted: PromotedSearch<'_>, artifacts: &mut BTreeMap<TaskId, String>) {
+        let TrialKind::Pipeline(pipeline) = &mut self.trial.kind else { return };
+        pipeline.index = promoted.index.clone();
+        let needed = pipeline.indexes_for_answers();
+        self.inputs.indexes.retain(|kind, _| *kind != IndexKind::Database && needed.contains(kind));
+        let id = artifacts.keys().last().map_or(0, |last| last + 1);
+        self.inputs.indexes.insert(IndexKind::Database, vec![id]);
+        artifacts.insert(id, promoted.artifact.to_owned());
+    }
+}
+
 /// A run's record, cut to one of its trials.
 pub(crate) struct OneTrial {
     /// Its provenance: the content of [`RunFileName::Frozen`].
@@ -106,6 +127,11 @@ pub struct RunRecord {
 }
 
 impl RunProvenance {
+    /// The pipelines of the trials.
+    pub(crate) fn pipelines(&self) -> impl Iterator<Item = &PipelineConfig> {
+        self.trials.iter().filter_map(|found| found.trial.pipeline())
+    }
+
     /// The names of the artifacts that the trials search.
     pub(crate) fn artifacts(&self) -> impl Iterator<Item = &str> {
         self.artifacts.values().map(String::as_str)
@@ -406,8 +432,13 @@ impl RunRecord {
         self.summary.answering(asked)
     }
 
-    /// The run's files as if it had only this trial, and the names of the trial's artifacts.
-    pub(crate) fn of_one_trial(&self, id: &str) -> Result<(OneTrial, Vec<String>), Error> {
+    /// The run's files as if it had only this trial, and the names of the trial's artifacts. If its vectors were promoted
+    /// into a database, the trial is one that searches there.
+    pub(crate) fn of_one_trial(
+        &self,
+        id: &str,
+        promoted: Option<PromotedSearch<'_>>,
+    ) -> Result<(OneTrial, Vec<String>), Error> {
         let provenance = self.provenance()?;
         let summary = serde_json::to_vec(&self.summary.of_one_trial(id)).map_err(Error::table)?;
         if let Some(system) = self.system_of(id) {
@@ -416,11 +447,15 @@ impl RunRecord {
             return Ok((OneTrial { provenance: provenance.to_json()?, summary, models }, Vec::new()));
         }
         let (trial, inputs, artifacts) = self.trial_inputs(id)?;
-        let artifacts: BTreeMap<TaskId, String> =
-            inputs.all().into_iter().filter_map(|id| Some((id, artifacts.get(&id)?.clone()))).collect();
+        let (mut alone, mut artifacts) =
+            (ProvenanceTrial { trial: trial.clone(), inputs: inputs.clone() }, artifacts.clone());
+        if let Some(promoted) = promoted {
+            alone.search_in(promoted, &mut artifacts);
+        }
+        let used: BTreeSet<TaskId> = alone.inputs.all().into_iter().collect();
+        artifacts.retain(|id, _| used.contains(id));
         let names = artifacts.values().cloned().collect();
         let models = trial.models().map(str::to_owned).collect();
-        let alone = ProvenanceTrial { trial: trial.clone(), inputs: inputs.clone() };
         let provenance = RunProvenance { trials: vec![alone], artifacts, ..provenance.clone() };
         Ok((OneTrial { provenance: provenance.to_json()?, summary, models }, names))
     }
@@ -454,6 +489,11 @@ impl RunRecord {
                 self.title()
             ))),
         }
+    }
+
+    /// The artifacts that a trial searches, and their names.
+    pub(crate) fn inputs_of(&self, id: &str) -> Result<(&CorpusInputs, &BTreeMap<TaskId, String>), Error> {
+        self.trial_inputs(id).map(|(_, inputs, artifacts)| (inputs, artifacts))
     }
 
     /// A trial, the artifacts that it searches, and their names.

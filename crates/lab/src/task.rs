@@ -5,6 +5,7 @@ mod cache;
 pub(crate) mod checkpoint;
 mod corpus;
 mod exclusive;
+pub(crate) mod filling;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod handles;
@@ -12,6 +13,7 @@ pub(crate) mod read;
 mod rows;
 pub(crate) mod systems;
 mod usage;
+mod vector_search;
 mod work;
 
 pub(crate) use {
@@ -22,6 +24,7 @@ pub(crate) use {
         searchable_questions,
     },
     usage::{TaskUsage, load_usage, usage_of},
+    vector_search::{nearest_entries, recall_of_nearest},
 };
 
 use crate::{

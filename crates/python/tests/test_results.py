@@ -127,6 +127,13 @@ def test_a_trial_becomes_a_bundle_that_is_served(ran, tmp_path):
         experiment.promote("bundles/mills-1", "t01")
     with pytest.raises(RuntimeError, match="there is no trial `t99`"):
         experiment.promote("bundles/mills-2", "t99")
+    with pytest.raises(ValueError, match="into: .*name one that Reverie can fill: pgvector"):
+        experiment.promote("bundles/mills-2", "t01", into="mysql")
+    with pytest.raises(ValueError, match="`alias` needs `into`"):
+        experiment.promote("bundles/mills-2", "t01", alias="mills")
+    with pytest.raises(RuntimeError, match="compares no vectors; promote it without"):
+        experiment.promote("bundles/mills-2", "t01", into=reverie.vector_index.Chroma(url="http://127.0.0.1:1"))
+    assert bundle.database is None
     assert not (tmp_path / "bundles" / "mills-2").exists()
 
 

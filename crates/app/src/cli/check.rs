@@ -13,12 +13,14 @@ use std::path::PathBuf;
 /// Check that the last run is not worse than a bundle: a gate for pull requests.
 ///
 /// Compares one trial of the run (--trial) with the bundle's, question by question,
-/// on the golden questions that both were asked.
+/// on the golden questions that both were asked. With --database, it checks no run
+/// but the database into which the bundle's vectors were promoted.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   reverie run && reverie check --against bundles/manuals-1
   reverie check --against s3://bucket/manuals-1 --margin 0.02
   reverie check --against bundles/manuals-1 --junit check.xml --markdown check.md
+  reverie check --against bundles/manuals-3 --database
 
 FAIL (exit code 6) if the trial is worse by a metric of the objective: a one-sided
 sign-flip test at 5 %, corrected by Holm for the number of metrics, and a mean loss
@@ -33,11 +35,20 @@ of the experiment file names those that do (exit code 6).
 The objective is that of the bundle: an experiment file that was changed cannot take a
 metric out. A question whose text or evidence was changed, and a metric that is
 measured otherwise, are refused (exit code 2): promote a current trial. Of the bundle
-only manifest.json and store/runs/ are read.")]
+only manifest.json and store/runs/ are read.
+
+--database searches for the vectors of the golden questions in the bundle's collection, with
+the pipeline's settings, and asks no model. A trial that writes its queries anew is tried
+with the vectors of some of its chunks. FAIL if the collection is gone, was filled by
+something else or has another number of records, or if the share of the nearest chunks
+that is found is more than half a percent below that after the promotion; PASS otherwise.")]
 pub struct CheckArguments {
     /// The bundle that `reverie promote` made: a folder, or a URL such as s3://bucket/manuals-1.
     #[arg(long, value_name = "BUNDLE", value_hint = clap::ValueHint::AnyPath)]
     against: String,
+    /// Check the database of the bundle, and no run: does it still find what it found after the promotion?
+    #[arg(long, conflicts_with_all = ["trial", "margin", "junit", "markdown", "run", "experiment"])]
+    database: bool,
     /// The trial of the run; default: the one that asked the bundle's system, if it is of a system; otherwise the
     /// winner, else the first of the leaderboard.
     #[arg(long, value_name = "ID")]
@@ -58,6 +69,9 @@ pub struct CheckArguments {
 }
 
 pub async fn run(cx: &CommandContext, arguments: CheckArguments) -> Result<u8, CommandFailure> {
+    if arguments.database {
+        return check_database(cx, &arguments.against).await;
+    }
     let session = environment::open_to_read(&arguments.file.experiment, cx.setup())?;
     let record = arguments.run.record(cx, &session).await?;
     let (manifest, bundle) = lab::Bundle::record(&arguments.against, &cx.setup()).await?;
@@ -91,4 +105,15 @@ pub async fn run(cx: &CommandContext, arguments: CheckArguments) -> Result<u8, C
         CheckVerdict::Fail => WORSE,
         CheckVerdict::Inconclusive => INCOMPLETE,
     })
+}
+
+/// Checks the database of a bundle.
+async fn check_database(cx: &CommandContext, bundle: &str) -> Result<u8, CommandFailure> {
+    let scratch = std::env::temp_dir().join(format!("reverie-check-{}", store::unique_token()));
+    let cache = environment::home().join("bundles");
+    let check = lab::DatabaseCheck::of_bundle(bundle, cx.setup(), &cache, &scratch).await;
+    let _ = std::fs::remove_dir_all(&scratch);
+    let check = check?;
+    cx.show(&check, render::database_check)?;
+    Ok(check.problem.as_ref().map_or(0, |_| WORSE))
 }

@@ -80,6 +80,7 @@ verbs! {
     "Store" {
         Store(store::StoreArguments),
         Journal(journal::JournalArguments),
+        Database(database::DatabaseArguments),
     }
     "Shell" {
         Completions(completions::CompletionsArguments),

@@ -4,7 +4,7 @@
 use crate::{
     Error, RunRecord,
     record::experiment_of,
-    session::used_databases::database_access,
+    session::used_databases::{database_access, database_access_of},
     spec::{Experiment, SystemSpec},
 };
 use models::{EndpointAccess, ModelConfig};
@@ -56,7 +56,11 @@ impl Reach {
         let trials = Self { functions: has_function(&trials), ..Self::default() };
         // A forged bundle may hold two different experiments, so both are checked.
         let recorded = experiment_of(experiment, record)?;
-        Ok(trials.and(&Self::of_experiment(experiment)).and(&Self::of_experiment(&recorded)))
+        let mut reach = trials.and(&Self::of_experiment(experiment)).and(&Self::of_experiment(&recorded));
+        // A trial may search in a database that its experiment does not name: a promoted or a forged one.
+        let trials = provenance.pipelines().flat_map(database_access_of);
+        trials.for_each(|access| reach.add(access));
+        Ok(reach)
     }
 
     /// The reach of an experiment.
@@ -85,7 +89,11 @@ impl Reach {
     fn add(&mut self, access: EndpointAccess) {
         let address = match (access.address_variable, Url::parse(&access.address)) {
             (Some(variable), _) => format!("{} or what {variable} says", access.address),
-            (None, Ok(url)) if url.has_host() => url.origin().ascii_serialization() + url.path().trim_end_matches('/'),
+            (None, Ok(url)) if url.origin().is_tuple() => {
+                url.origin().ascii_serialization() + url.path().trim_end_matches('/')
+            }
+            // Other schemes, such as `postgresql`, have no origin, and parameters that lead elsewhere.
+            (None, Ok(url)) if url.has_host() => url.to_string(),
             (None, _) => access.address,
         };
         let mut add = |kind, text: String| self.sent.insert(SentSetting { kind, text, address: address.clone() });
@@ -261,6 +269,38 @@ mod tests {
         assert_eq!(functions.beyond(&first.with_functions()), None);
         assert!(has_function(&serde_json::json!({ "reranker": [{ "python": { "source": "…" } }] })));
         assert!(!has_function(&serde_json::json!({ "title": "python", "python": null })));
+    }
+
+    #[test]
+    fn a_database_is_reached_by_host_table_and_condition() {
+        let of = |space: &str| {
+            let text = format!(
+                "name = 'a'\n[corpus]\nsource = 'd'\n[models.e]\nembedding = {{ local = {{ model = 'all-minilm-l6-v2' }} }}\n[space]\nembedder = ['e']\n{space}\n"
+            );
+            Reach::of_experiment(&Experiment::parse(&text, ".").unwrap())
+        };
+        let table = |settings: &str| of(&format!("retriever = [{{ pgvector = {{ {settings} }} }}]"));
+        let first = table("url = 'postgresql://good/docs', table = 'docs'");
+        assert_eq!(table("url = 'postgresql://good/docs', table = 'docs', top_k = 9, ef = 80").beyond(&first), None);
+        for (settings, named) in [
+            ("url = 'postgresql://evil/docs', table = 'docs'", "postgresql://evil/docs"),
+            ("url = 'postgresql://good/docs?options=-csearch_path%3Devil', table = 'docs'", "search_path"),
+            ("url = 'postgresql://good/docs', table = 'salaries'", "salaries"),
+            ("url = 'postgresql://good/docs', table = 'docs', condition = 'true or 1 = 1'", "true or 1 = 1"),
+            ("url = 'postgresql://good/docs', table = 'docs', plain = true", "plain"),
+            ("url = 'env:AWS_SECRET_ACCESS_KEY', table = 'docs'", "AWS_SECRET_ACCESS_KEY"),
+        ] {
+            let beyond = table(settings).beyond(&first).unwrap_or_default();
+            assert!(beyond.contains(named), "{settings}: {beyond}");
+        }
+        let filled =
+            |index: &str| of(&format!("chunker = ['sentence']\nindex = [{{ {index} }}]\nretriever = ['dense']"));
+        let first = filled("chroma = { url = 'http://good:8000' }");
+        assert!(
+            filled("chroma = { url = 'http://good:8000', tenant = 'evil' }").beyond(&first).unwrap().contains("evil")
+        );
+        let key = filled("chroma = { url = 'http://good:8000', api_key = 'env:SECRET' }").beyond(&first).unwrap();
+        assert!(key.contains("`SECRET`"), "{key}");
     }
 
     #[test]

@@ -155,7 +155,7 @@ fn searched() -> RunRecord {
 #[test]
 fn a_trial_alone_keeps_the_artifacts_that_it_searches() {
     let record = searched();
-    let (alone, names) = record.of_one_trial("t02").unwrap();
+    let (alone, names) = record.of_one_trial("t02", None).unwrap();
     assert_eq!(names, ["artifacts/aa/0.parquet", "artifacts/aa/1.parquet", "artifacts/aa/3.parquet"]);
     assert!(alone.models.is_empty(), "it asks no model");
     let read = RunRecord::of_files(&alone.summary, &alone.provenance).unwrap();
@@ -175,7 +175,7 @@ fn an_unknown_trial_has_no_inputs() {
     assert_eq!(record.trial_inputs("t01").unwrap().1.all(), [0, 1, 2]);
     let error = record.trial_inputs("t7").unwrap_err().to_string();
     assert_eq!(error, "there is no trial `t7`; there are t01, t02");
-    assert!(record.of_one_trial("t7").is_err());
+    assert!(record.of_one_trial("t7", None).is_err());
 }
 
 #[tokio::test]

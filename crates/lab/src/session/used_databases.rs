@@ -11,7 +11,8 @@ use crate::{
 use databases::{CollectionDescription, CollectionPlace, DatabaseProblem, IndexedRecord, RecordFilter};
 use models::{EndpointAccess, Identity, InputKind};
 use rag::{
-    Component, ExistingIndexSettings, Models, embed::cosine, retrieve::RetrieverConfig, vector_index::VectorIndexConfig,
+    Choice, Component, ExistingIndexSettings, Models, PipelineConfig, embed::cosine, retrieve::RetrieverConfig,
+    vector_index::VectorIndexConfig,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +23,8 @@ const PROBES: usize = 8;
 /// another one, and from it to the higher one something differs, such as a prefix.
 const SAME_EMBEDDER: f32 = 0.95;
 const SAME_SETTINGS: f32 = 0.999;
+/// Settings of a database that do not say what is read there: the address and its variables are named by themselves.
+const OUTSIDE_REACH: [&str; 4] = ["url", "api_key", "identity", "version"];
 
 /// The databases that an experiment writes into, by the names of their identities.
 pub(crate) fn used_databases(experiment: &Experiment) -> BTreeMap<String, VectorIndexConfig> {
@@ -41,11 +44,25 @@ fn existing_indexes(experiment: &Experiment) -> BTreeMap<String, (RetrieverConfi
     found
 }
 
-/// The addresses of all databases, and the variables whose values are sent there.
+/// The addresses of all databases, the variables whose values are sent there, and what is read there.
 pub(crate) fn database_access(experiment: &Experiment) -> Vec<EndpointAccess> {
-    let filled = used_databases(experiment).into_values().filter_map(|index| index.endpoint_access());
-    let existing = existing_indexes(experiment).into_values();
-    filled.chain(existing.filter_map(|(retriever, _)| Some(retriever.existing_index()?.endpoint_access()))).collect()
+    experiment.space.combinations().flat_map(|pipeline| database_access_of(&pipeline)).collect()
+}
+
+/// The same of one pipeline.
+pub(crate) fn database_access_of(pipeline: &PipelineConfig) -> Vec<EndpointAccess> {
+    let filled = pipeline.index.endpoint_access().map(|access| (access, pipeline.index.value()));
+    let existing = pipeline.retriever.existing_index();
+    let existing = existing.map(|index| (index.endpoint_access(), pipeline.retriever.value()));
+    let with_settings = |(access, value): (EndpointAccess, Value)| {
+        // Which table is read, under which condition, and whether a secret may go there in the clear.
+        let settings = value.as_object().and_then(|value| value.values().next()).and_then(Value::as_object);
+        let settings = settings.into_iter().flatten();
+        let settings = settings.filter(|(name, value)| !OUTSIDE_REACH.contains(&name.as_str()) && !value.is_number());
+        let fields = settings.map(|(name, value)| (name.clone(), Value::from(value.to_string()).to_string())).collect();
+        EndpointAccess { fields, ..access }
+    };
+    filled.into_iter().chain(existing).map(with_settings).collect()
 }
 
 /// The identity of each database and of each existing index. What cannot be used is a mistake.

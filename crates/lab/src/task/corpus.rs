@@ -2,7 +2,9 @@
 
 use super::{Cache, RunContext, decode_matrix};
 use crate::{
-    Error, artifact,
+    Error,
+    action::Action,
+    artifact,
     blocking::compute,
     plan::{CorpusInputs, Outputs, TaskId},
 };
@@ -78,6 +80,13 @@ pub(crate) async fn connect(
     let found = retrying(SEARCH_RETRIES, || database.describe(index.place())).await.map_err(rag::Error::from)?;
     if let Some(problem) = filled.problem(found) {
         let problem = format!("{}, `{}` {problem}", filled.address, filled.collection);
+        if cx.store.is_read_only() {
+            return Err(Error::Unusable(format!(
+                "{problem}; {} fills it again if it was promoted, otherwise {}",
+                Action::Promote(None),
+                Action::Run
+            )));
+        }
         let artifact = files.get(&IndexKind::Database).and_then(|files| inputs.get(files.first()?));
         return Err(cx.store.set_aside(artifact.map_or("", String::as_str), &problem).await.into());
     }

@@ -195,7 +195,14 @@ class Experiment:
         """The results of the last finished run; `RuntimeError` if there was none."""
     def report(self) -> str:
         """`report.html` of the last finished run."""
-    def promote(self, output: str, trial: str | None = None, run: str | None = None) -> dict[str, Any]:
+    def promote(
+        self,
+        output: str,
+        trial: str | None = None,
+        run: str | None = None,
+        into: str | None = None,
+        alias: str | None = None,
+    ) -> dict[str, Any]:
         """Makes a bundle of this trial, else of the winner; returns what its manifest says."""
     def pipeline(self, trial: str | None = None, budget_usd: float | None = None) -> Pipeline:
         """This trial, else the winner, else the first of the leaderboard."""

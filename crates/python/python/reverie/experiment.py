@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import threading
 import weakref
@@ -24,7 +25,7 @@ from reverie._ragas_rows import plain
 from reverie._outcome import check_on_error, report_failures, run_watched
 from reverie.answers import Pipeline
 from reverie.functions import to_metrics
-from reverie._settings import Part
+from reverie._settings import Component, Part
 from reverie.results import Comparison, Results, Trial
 from reverie.systems import split_systems
 from reverie.tables import Table, format_fixed, html_table, warnings_table
@@ -251,7 +252,13 @@ class Experiment:
         return self._core.report()
 
     def promote(
-        self, output: str | os.PathLike[str], trial: str | None = None, *, run: str | None = None
+        self,
+        output: str | os.PathLike[str],
+        trial: str | None = None,
+        *,
+        run: str | None = None,
+        into: str | Component | None = None,
+        alias: str | None = None,
     ) -> Bundle:
         """Makes a bundle of a trial: everything that is needed to serve it without the store.
 
@@ -265,13 +272,22 @@ class Experiment:
             output: Where it is made: a folder that does not exist or is empty, or a URL such as `s3://bucket/manuals-1`.
             trial: Such as `t03`. Default: the winner, else the first of the leaderboard.
             run: A run by its id, or by the beginning of its id. Default: the last finished run.
+            into: A database, into which chunks and vectors are also written, so that the bundle searches there: a name
+                such as `"pgvector"`, an address without a password, or `reverie.vector_index.Pgvector(...)`.
+            alias: With `into`: a name in the database that is then pointed to what was written, for other programs.
 
         Raises:
-            RuntimeError: If there is no finished run or no such trial, the trial cannot be served, or the place is
-                taken or cannot be written.
+            ValueError: If `into` names no database, or has a password.
+            RuntimeError: If there is no finished run or no such trial, the trial cannot be served, the place is
+                taken or cannot be written, or the database cannot be used.
         """
         place = os.fspath(output)
-        return Bundle(self._core.promote(place if "://" in place else os.path.abspath(place), trial, run))
+        if alias is not None and into is None:
+            raise ValueError("`alias` needs `into`: it is a name in that database")
+        database = json.dumps(into.setting()) if isinstance(into, Component) else into
+        return Bundle(
+            self._core.promote(place if "://" in place else os.path.abspath(place), trial, run, database, alias)
+        )
 
     def pipeline(self, trial: str | None = None, *, budget_usd: float | None = None) -> Pipeline:
         """A trial of the last finished run, to be asked.
@@ -384,6 +400,9 @@ class Bundle:
         """The size of its files."""
         self.settings: dict[str, Any] = data["settings"]
         """The trial's value on each axis, with all settings."""
+        self.database: dict[str, Any] | None = data["database"]
+        """Where the vectors are, if they were put into a database: `address`, `collection`, `rows`, `alias`, and under
+        `found` the share of the nearest chunks that a search finds there (`recall`)."""
         self.notes: list[str] = data["notes"]
         """Why this may not be the trial that you expect, a sentence each: no winner was named, or the run was started
         with other settings than those of the experiment file."""

@@ -14,14 +14,14 @@ use super::{
 };
 use app::ExecutionPlace;
 use eval::MetricConfig;
-use lab::{Error, Progress, ReplySource, Session};
+use lab::{Error, Progress, Promotion, ReplySource, Session};
 use models::Caps;
 use pyo3::{
-    exceptions::{PyRuntimeError, PyUserWarning},
+    exceptions::{PyRuntimeError, PyUserWarning, PyValueError},
     prelude::*,
     types::{PyDict, PyMapping, PyString},
 };
-use rag::system::SystemConfig;
+use rag::{system::SystemConfig, vector_index::VectorIndexConfig};
 use serde_json::{Value, json as value};
 use std::{
     ffi::CString,
@@ -260,15 +260,23 @@ impl PyExperiment {
     }
 
     /// Makes the bundle of a trial: of this one, else of the winner, else of the first of the leaderboard of `run`,
-    /// else of the last run. Returns its manifest, without the list of its files.
-    #[pyo3(signature = (output, trial=None, run=None))]
+    /// else of the last run. `into` is a database as `reverie promote --into` takes it, or its name and settings as
+    /// JSON. Returns its manifest, without the list of its files.
+    #[pyo3(signature = (output, trial=None, run=None, into=None, alias=None))]
     fn promote(
         &self,
         py: Python<'_>,
         output: String,
         trial: Option<String>,
         run: Option<String>,
+        into: Option<String>,
+        alias: Option<String>,
     ) -> PyResult<Py<PyAny>> {
+        let database = |text: String| match serde_json::from_str::<VectorIndexConfig>(&text) {
+            Ok(index) => Ok(index),
+            Err(_) => VectorIndexConfig::named(&text).map_err(|error| PyValueError::new_err(format!("into: {error}"))),
+        };
+        let promotion = into.map(database).transpose()?.map(|index| Promotion { index, alias });
         let cancel = CancellationToken::new();
         let session = self.session(None, None, Progress::default(), &cancel)?;
         let make = || async move {
@@ -276,10 +284,15 @@ impl PyExperiment {
             let answering = record.answering(trial.as_deref())?;
             let mut notes = record.remarks(&session, run.is_some());
             notes.extend(answering.note.clone());
-            let manifest = lab::Bundle::make(&session, &record, &answering.trial, &output).await?;
+            let trial = &answering.trial;
+            let manifest = match &promotion {
+                None => lab::Bundle::make(&session, &record, trial, &output).await?,
+                Some(promotion) => promotion.make_bundle(&session, &record, trial, &output, (&|_| (), &|_| ())).await?,
+            };
             Ok(value!({
                 "place": output, "name": manifest.name, "trial": manifest.trial, "run": manifest.run,
                 "digest": manifest.digest(), "bytes": manifest.bytes(), "settings": manifest.settings, "notes": notes,
+                "database": manifest.database,
             }))
         };
         to_python(py, &wait(py, &cancel, make, |_| Ok(()))?)
