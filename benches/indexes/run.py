@@ -127,6 +127,15 @@ def chroma(folder):
     return server, url
 
 
+def milvus(folder):
+    """Milvus Lite. It loses records that are written at once, so it has one thread."""
+    data, port = folder / "milvus", free_port()
+    data.mkdir()
+    server = Server(data, [DATABASES / "bin" / "milvus-lite", "server", "--host", "127.0.0.1", "--port", str(port), "--max-workers", "1", "--data-dir", data / "data"])
+    wait_for(lambda: socket.create_connection(("127.0.0.1", port), 1).close() is None, server.process, server.log)
+    return server, f"http://127.0.0.1:{port}"
+
+
 def seconds_of_tasks(events):
     """The seconds of each finished task, by its label."""
     return {event["label"]: event["seconds"] for event in events if event["kind"] == "task_finished"}
@@ -155,11 +164,14 @@ def main():
     try:
         servers["pgvector"], database = postgres(servers_folder)
         servers["chroma"], address = chroma(servers_folder)
+        servers["milvus"], milvus_address = milvus(servers_folder)
         indexes = [
             '"flat"', "{ hnsw = { ef = 64 } }", "{ hnsw = { ef = 128 } }", "{ hnsw = { ef = 256 } }",
             "{ pgvector = { ef = 40 } }", "{ pgvector = { ef = 200 } }",
             '{ pgvector = { kind = "ivfflat", probes = 1 } }', '{ pgvector = { kind = "ivfflat", probes = 10 } }',
             f'{{ chroma = {{ url = "{address}", identity = "chroma", ef = 100 }} }}',
+            f'{{ milvus = {{ url = "{milvus_address}", identity = "chroma", ef = 64 }} }}',
+            f'{{ milvus = {{ url = "{milvus_address}", identity = "chroma", kind = "ivfflat", probes = 16 }} }}',
         ]  # fmt: skip
         # The servers are new, so their addresses in the keys must be: what an earlier run has filled is gone.
         indexes = [index.replace("{ pgvector = {", f'{{ pgvector = {{ identity = "{servers_folder.name}",') for index in indexes]
