@@ -253,7 +253,13 @@ fn require(schema: &mut Value) {
                 let empty = |name: &str| keys.get(name).and_then(|key| key.get("default")).is_some_and(is_empty);
                 // A file is not required where its content can stand in the settings instead.
                 let either = empty("file") && (empty("template") || empty("source"));
-                let needed = |name: &&str| empty(name) && !(either && matches!(*name, "file" | "source"));
+                // `fields` that give other names to fields, as texts, can be left out.
+                let gives_names = keys.get("fields").is_some_and(|key| key["additionalProperties"]["type"] == "string");
+                let needed = |name: &&str| match *name {
+                    "file" | "source" if either => false,
+                    "fields" if gives_names => false,
+                    name => empty(name),
+                };
                 missing.extend(NEEDED.into_iter().filter(needed));
                 for name in &missing {
                     keys.get_mut(*name).and_then(Value::as_object_mut).map(|key| key.remove("default"));
