@@ -63,8 +63,8 @@ fn segment(name: &str) -> String {
     utf8_percent_encode(name, NON_ALPHANUMERIC).to_string()
 }
 
-/// Refuses names that stand for several indexes, or for another part of the interface. The server refuses the others
-/// that no index may have.
+/// Refuses names with wildcards, which match several indexes, and names that are paths of the REST interface. The server
+/// refuses all other invalid names.
 fn check_name(name: &str) -> Result<(), DatabaseProblem> {
     let is_other = |character: char| character.is_control() || "\\/*?\"<>| ,#:".contains(character);
     match name.is_empty() || name.starts_with(['_', '-', '+']) || name.contains(is_other) || matches!(name, "." | "..") {
@@ -100,7 +100,7 @@ impl ElasticsearchDatabase {
         self.client.access().error(collection, problem)
     }
 
-    /// Forgets all indexes: what is remembered may be what was wrong.
+    /// Clears the cache of indexes, because a stale entry may have caused the error.
     fn forget(&self) {
         self.indexes.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }

@@ -100,7 +100,7 @@ impl MilvusDatabase {
         self.client.access().error(collection, problem)
     }
 
-    /// Forgets all collections: what is remembered may be what was wrong.
+    /// Clears the cache of collections, because a stale entry may have caused the error.
     fn forget(&self) {
         self.shapes.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -113,8 +113,8 @@ impl MilvusDatabase {
         self.client.call(method, request, self.timeout()).await
     }
 
-    /// Makes a call that needs a collection in the memory of the server. If it is not there, because the server was
-    /// restarted or somebody released it, it is loaded.
+    /// Makes a call that needs a collection in the server's memory. Loads the collection if the server has been restarted
+    /// or another client has released it.
     async fn loaded<T, C>(&self, collection: &str, call: impl Fn() -> C) -> Result<T, DatabaseProblem>
     where
         C: Future<Output = Result<T, DatabaseProblem>>,

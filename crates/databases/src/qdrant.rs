@@ -107,7 +107,7 @@ impl QdrantDatabase {
         self.client.access().error(collection, problem)
     }
 
-    /// Forgets all collections: what is remembered may be what was wrong.
+    /// Clears the cache of collections, because a stale entry may have caused the error.
     fn forget(&self) {
         self.collections.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }

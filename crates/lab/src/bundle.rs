@@ -280,10 +280,15 @@ impl Bundle {
         Reach::of(&experiment, &place.record(&manifest).await?)
     }
 
+    /// Where its files are, for reading them checked.
+    fn location<'a>(&self, folder: &'a str) -> BundleLocation<'a> {
+        BundleLocation { address: folder, origin: self.origin.clone(), remote: None }
+    }
+
     /// What an exact search found when the vectors were promoted into a database.
     pub(crate) async fn expected_hits(&self) -> Result<ExpectedHits, Error> {
-        let place =
-            BundleLocation { address: &self.folder.to_string_lossy(), origin: self.origin.clone(), remote: None };
+        let folder = self.folder.to_string_lossy();
+        let place = self.location(&folder);
         let bytes = place.read_checked(&self.manifest, HITS).await?;
         serde_json::from_slice(&bytes).map_err(|error| Error::Unusable(format!("{}: {HITS}: {error}", self.origin)))
     }
@@ -300,8 +305,8 @@ impl Bundle {
     /// If a file is not what was written, or this version of Reverie does not
     /// understand the experiment.
     pub async fn session(&self, setup: Setup, overlay: &Path) -> Result<(Session, RunRecord), Error> {
-        let place =
-            BundleLocation { address: &self.folder.to_string_lossy(), origin: self.origin.clone(), remote: None };
+        let folder = self.folder.to_string_lossy();
+        let place = self.location(&folder);
         let text = place.read_checked(&self.manifest, EXPERIMENT).await?;
         let mut experiment = parse_experiment(&text, &self.origin)?;
         let folder = std::path::absolute(&self.folder).map_err(|error| Error::file("find", &self.folder, error))?;
@@ -343,13 +348,12 @@ async fn fill(
     let place = folder.join(STORE);
     std::fs::create_dir_all(&place).map_err(|source| Error::file("create", &place, source))?;
     let store = ArtifactStore::open(&place.to_string_lossy(), &[], LAYOUT)?;
-    let of_database = promoted.map(|promoted| (promoted.artifact.clone(), promoted.index.collection.to_bytes()));
     for name in artifacts {
-        if let Some((_, bytes)) = of_database.as_ref().filter(|(artifact, _)| *artifact == name) {
-            store.put(&name, Bytes::from(bytes.clone())).await?;
-            continue;
-        }
-        let bytes = session.workspace().store().get(&name).await?.ok_or_else(|| {
+        let bytes = match promoted.filter(|promoted| promoted.artifact == name) {
+            Some(promoted) => Some(Bytes::from(promoted.index.collection.to_bytes())),
+            None => session.workspace().store().get(&name).await?,
+        };
+        let bytes = bytes.ok_or_else(|| {
             Error::Unusable(format!(
                 "{name}, which trial `{trial}` searches, is not in the store: {} makes it",
                 Action::Run

@@ -38,18 +38,18 @@ pub struct AliasSwap {
     pub from: Option<String>,
 }
 
-/// A database whose collections are looked at.
-pub struct OpenDatabase<'a> {
-    config: &'a VectorIndexConfig,
-    database: Arc<dyn VectorDatabase>,
+/// A database with its settings, without a connection until it is first used.
+pub struct OpenDatabase {
+    config: VectorIndexConfig,
+    pub(crate) database: Arc<dyn VectorDatabase>,
 }
 
-impl<'a> OpenDatabase<'a> {
-    /// Opens it, without a connection.
+impl OpenDatabase {
+    /// Opens a database.
     ///
     /// # Errors
     /// Settings of no database, a variable that is not set, or an address that cannot be used.
-    pub fn open(config: &'a VectorIndexConfig, environment: &Environment) -> Result<Self, Error> {
+    pub fn open(config: VectorIndexConfig, environment: &Environment) -> Result<Self, Error> {
         let database = config.open_database(environment)?;
         let database = database.ok_or_else(|| Error::Unusable(format!("{} is no database", config.name())))?;
         Ok(Self { config, database })
@@ -81,36 +81,34 @@ impl<'a> OpenDatabase<'a> {
         Ok(found.into_iter().map(collection).collect())
     }
 
-    /// Checks that a name is free for an alias, or is one already.
+    /// Checks that a name is free for an alias, or is one already. Returns its whole name, and all aliases.
     ///
     /// # Errors
     /// A name that something else has.
-    pub(crate) async fn check_alias(&self, alias: &str) -> Result<(), Error> {
+    pub(crate) async fn check_alias(&self, alias: &str) -> Result<(String, BTreeMap<String, String>), Error> {
         let aliases = self.aliases().await?;
         let alias = self.whole_alias(alias, &aliases);
         let found = self.database.describe(&CollectionPlace::filled(&alias)).await.map_err(rag::Error::from)?;
         match found.is_some() && !aliases.contains_key(&alias) {
             true => Err(self.error(&alias, DatabaseProblem::ForeignCollection)),
-            false => Ok(()),
+            false => Ok((alias, aliases)),
         }
     }
 
-    /// Points an alias to a collection that is whole. The collection remembers where the alias pointed before.
+    /// Points an alias to a complete collection. The collection remembers where the alias pointed before.
     ///
     /// # Errors
     /// A collection that Reverie has not made or not filled to its end, or a name that something else has.
     pub async fn swap(&self, alias: &str, collection: &str) -> Result<AliasSwap, Error> {
-        self.check_alias(alias).await?;
-        let (aliases, place) = (self.aliases().await?, self.place(collection).await?);
-        let alias = self.whole_alias(alias, &aliases);
-        let manifest = self.manifest(&place).await?;
+        let (alias, aliases) = self.check_alias(alias).await?;
+        let place = self.place(collection).await?;
+        let mut manifest = self.manifest(&place).await?;
         if !manifest.is_complete() {
             let problem = DatabaseProblem::NotReady { reason: "it was not filled to its end".to_owned() };
             return Err(self.error(&place.name, problem));
         }
         // It is noted first, so that no way back is lost if this ends in between.
         if let Some(from) = aliases.get(&alias).filter(|from| **from != place.name) {
-            let mut manifest = manifest;
             manifest.previous.insert(alias.clone(), from.clone());
             self.database.write_manifest(&place, &manifest).await.map_err(rag::Error::from)?;
         }

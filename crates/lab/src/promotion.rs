@@ -1,5 +1,5 @@
-//! Puts a trial's chunks and vectors into a database, makes the bundle that searches there, and checks later that the
-//! database still finds what it found.
+//! Promotion into a database: writes a trial's chunks and vectors there, makes a bundle that searches there, and checks
+//! later whether the database finds as many of the nearest chunks as after the promotion.
 
 use crate::{
     Error, RunPipeline, Session, Setup,
@@ -8,13 +8,14 @@ use crate::{
     error_chain,
     layout::{self, Format},
     record::RunRecord,
+    session::used_databases::check_can_create,
     task::{
         chunk_table, decode_matrix,
         filling::{FillProgress, Filling, call},
         nearest_entries, open_indexes, recall_of_nearest,
     },
 };
-use databases::{DatabaseProblem, VectorDatabase};
+use databases::VectorDatabase;
 use models::Matrix;
 use rag::{
     Choice, Component, Context, VectorSearch,
@@ -48,9 +49,9 @@ pub struct Promotion {
 
 impl Promotion {
     /// Fills a collection of the database with the chunks and vectors of a trial, compares its hits with those of an exact
-    /// search, makes the trial's bundle at `output`, and then points the alias to the collection. A collection that is
-    /// whole already is not filled again; one whose filling was interrupted is completed. `on_records` is told how many
-    /// records there are, and after each part how many more were written.
+    /// search, makes the trial's bundle at `output`, and then points the alias to the collection. A complete collection is
+    /// filled again only if a record differs; an interrupted fill is resumed. The first function of `on_records` gets the
+    /// number of records, the second the number of records in each part that was written.
     ///
     /// # Errors
     /// A trial without vectors of its own, a database that cannot be used, and those of [`Bundle::make`].
@@ -63,10 +64,10 @@ impl Promotion {
         on_records: (&(dyn Fn(usize) + Sync), &(dyn Fn(usize) + Sync)),
     ) -> Result<BundleManifest, Error> {
         Bundle::check_place(output, session.setup()).await?;
-        let promoted = self.fill(session, record, trial, on_records).await?;
+        let database = OpenDatabase::open(self.index.clone(), &session.context().environment)?;
+        let promoted = self.fill(session, record, trial, &database, on_records).await?;
         let manifest = Bundle::make_with(session, record, (trial, Some(&promoted)), output).await?;
         if let Some(alias) = &self.alias {
-            let database = OpenDatabase::open(&self.index, &session.context().environment)?;
             let collection = &promoted.index.collection.collection;
             database.swap(alias, collection).await.map_err(|error| {
                 Error::Unusable(format!(
@@ -84,6 +85,7 @@ impl Promotion {
         session: &Session,
         record: &RunRecord,
         trial: &str,
+        opened: &OpenDatabase,
         (expect, report): (&(dyn Fn(usize) + Sync), &(dyn Fn(usize) + Sync)),
     ) -> Result<Promoted, Error> {
         let unusable =
@@ -100,18 +102,10 @@ impl Promotion {
             return Err(unusable("it compares no vectors; promote it without --into"));
         };
         let cx = pipeline.run_context();
-        let Some(database) = self.index.open_database(&session.context().environment)? else {
-            return Err(Error::Unusable(format!("{} is no database", self.index.name())));
-        };
-        let server = call(|| database.describe_server()).await?;
-        let address = database.address();
-        if !server.can_create {
-            let message = format!("{}: the user may create nothing there", server.version);
-            let problem = DatabaseProblem::Permission { message };
-            return Err(rag::Error::from(databases::Error { server: address, collection: None, problem }).into());
-        }
+        let (database, address) = (&opened.database, opened.address());
+        check_can_create(&**database).await?;
         if let Some(alias) = &self.alias {
-            OpenDatabase::open(&self.index, &session.context().environment)?.check_alias(alias).await?;
+            opened.check_alias(alias).await?;
         }
         let files: Vec<&String> = inputs.chunks.iter().chain(dense).filter_map(|id| outputs.get(id)).collect();
         let key = KeyBuilder::new("promoted_index").field("version", &VERSION);
@@ -153,7 +147,7 @@ impl Promotion {
         let indexes = Arc::new(indexes);
         let hits = search_all(VectorSearch::Exact, &indexes, queries.clone(), top).await?;
         let expected = ExpectedHits { top, queries: of, hits };
-        let found = search_in(&self.index, &collection, &database, queries, top).await?;
+        let found = search_in(&self.index, &collection, database, queries, top).await?;
         let found = agreement(&expected, &found);
         let alias = self.alias.as_deref().map(|alias| self.index.name_in_database(alias));
         let artifact = layout::artifact(&key, Format::Index(IndexKind::Database));
@@ -238,11 +232,9 @@ impl DatabaseCheck {
         };
         let (session, record) = bundle.session(setup, scratch).await?;
         let collection = promoted.collection;
-        let (inputs, artifacts) = record.inputs_of(&bundle.manifest.trial)?;
+        let (_, inputs, artifacts) = record.trial_inputs(&bundle.manifest.trial)?;
         let config: VectorIndexConfig = serde_json::from_value(collection.settings.clone()).map_err(Error::table)?;
-        let Some(database) = config.open_database(&session.context().environment)? else {
-            return Err(Error::Unusable(format!("{address}: {} is no database", config.name())));
-        };
+        let OpenDatabase { database, .. } = OpenDatabase::open(config.clone(), &session.context().environment)?;
         if database.address() != collection.address {
             return Err(Error::Unusable(format!(
                 "{address}: its vectors were put into {}, and the settings lead to {} now",

@@ -491,11 +491,6 @@ impl RunRecord {
         }
     }
 
-    /// The artifacts that a trial searches, and their names.
-    pub(crate) fn inputs_of(&self, id: &str) -> Result<(&CorpusInputs, &BTreeMap<TaskId, String>), Error> {
-        self.trial_inputs(id).map(|(_, inputs, artifacts)| (inputs, artifacts))
-    }
-
     /// A trial, the artifacts that it searches, and their names.
     pub(crate) fn trial_inputs(&self, id: &str) -> Result<(&Trial, &CorpusInputs, &BTreeMap<TaskId, String>), Error> {
         let provenance = self.provenance()?;

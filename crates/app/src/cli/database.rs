@@ -36,7 +36,7 @@ enum DatabaseVerb {
         #[command(flatten)]
         database: DatabaseChoice,
     },
-    /// Point an alias to a collection that is whole.
+    /// Point an alias to a complete collection.
     Swap {
         #[command(flatten)]
         database: DatabaseChoice,
@@ -70,37 +70,31 @@ struct DatabaseChoice {
 }
 
 impl DatabaseChoice {
-    /// The settings. An error does not repeat what was written, which may hold a password.
-    fn settings(&self) -> Result<VectorIndexConfig, CommandFailure> {
-        VectorIndexConfig::named(&self.database).map_err(CommandFailure::usage)
+    /// Opens it. An error does not repeat what was written, which may hold a password.
+    fn open(&self, cx: &CommandContext) -> Result<OpenDatabase, CommandFailure> {
+        let settings = VectorIndexConfig::named(&self.database).map_err(CommandFailure::usage)?;
+        Ok(OpenDatabase::open(settings, &cx.setup().environment)?)
     }
 }
 
 pub async fn run(cx: &CommandContext, arguments: DatabaseArguments) -> Result<u8, CommandFailure> {
-    let environment = cx.setup().environment;
     match arguments.verb {
         DatabaseVerb::List { database } => {
-            let settings = database.settings()?;
-            let database = OpenDatabase::open(&settings, &environment)?;
+            let database = database.open(cx)?;
             let collections = database.collections().await?;
             let value = json!({ "address": database.address(), "collections": collections });
             cx.finish(&value, |_| render::database_collections(&database.address(), &collections))
         }
         DatabaseVerb::Swap { database, alias, collection } => {
-            let settings = database.settings()?;
-            let database = OpenDatabase::open(&settings, &environment)?;
-            cx.finish(&database.swap(&alias, &collection).await?, render::alias_swap)
+            cx.finish(&database.open(cx)?.swap(&alias, &collection).await?, render::alias_swap)
         }
         DatabaseVerb::RollBack { database, alias } => {
-            let settings = database.settings()?;
-            let database = OpenDatabase::open(&settings, &environment)?;
-            cx.finish(&database.roll_back(&alias).await?, render::alias_swap)
+            cx.finish(&database.open(cx)?.roll_back(&alias).await?, render::alias_swap)
         }
         DatabaseVerb::Remove { database, collection, confirmation } => {
             let does = "removes a collection, which bundles may search in";
             let yes = confirmation.is_given("database remove", does)?;
-            let settings = database.settings()?;
-            let database = OpenDatabase::open(&settings, &environment)?;
+            let database = database.open(cx)?;
             let removed = match yes {
                 true => database.remove(&collection).await?,
                 false => database.find_removable(&collection).await?,

@@ -36,7 +36,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 An address with a password belongs in a variable: `--into pgvector` reads DATABASE_URL.
 `pgvector://`, `postgresql://` and `qdrant+https://` are addresses too.
-The bundle names the variable, so whoever serves it sets it too.")]
+The bundle names the variable but does not hold its value: set it wherever you serve the bundle.")]
 pub struct PromoteArguments {
     /// The trial; default: the winner, else the first of the leaderboard.
     trial: Option<String>,
@@ -56,7 +56,7 @@ pub struct PromoteArguments {
     run: RunChoice,
 }
 
-/// A note each time that so much more has been written.
+/// How many notes tell the progress of a fill.
 const NOTE_EVERY: usize = 10;
 
 pub async fn run(cx: &CommandContext, arguments: PromoteArguments) -> Result<u8, CommandFailure> {

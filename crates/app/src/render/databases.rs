@@ -5,7 +5,7 @@ use comfy_table::Cell;
 use lab::{AliasSwap, DatabaseCheck, DatabaseCollection, PromotedIndex, SearchAgreement};
 use std::fmt::Write;
 
-/// What a search finds beside an exact one, in a sentence without its end.
+/// The share of the nearest chunks that a search finds, in words.
 fn agreement(found: &SearchAgreement) -> String {
     format!(
         "{:.1} % of the nearest chunks are found ({} of {} searches for {} find all)",

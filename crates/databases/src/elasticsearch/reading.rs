@@ -163,7 +163,7 @@ impl ElasticsearchDatabase {
         }
     }
 
-    /// Whether the name stands for another index than before.
+    /// Whether the name, an alias, points to another index than before.
     async fn has_moved(&self, place: &CollectionPlace, index: &SearchIndex) -> Result<bool, DatabaseProblem> {
         Ok(index.name != place.name && self.look_up(&place.name).await?.is_some_and(|now| now.name != index.name))
     }

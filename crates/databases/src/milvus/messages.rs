@@ -251,7 +251,7 @@ pub(super) struct MutationReply {
     pub(super) err_index: Vec<u32>,
 }
 
-/// The consistency level is the default of these messages: strong, so that what was written is found.
+/// The consistency level stays at its default, strong, so that a search finds every record that was written.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct QueryRows {
     #[prost(string, tag = "2")]

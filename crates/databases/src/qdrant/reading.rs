@@ -197,7 +197,7 @@ fn conditions(place: &CollectionPlace, filter: Option<&RecordFilter>) -> Result<
                 }
             })?);
         }
-        // Names may stand for other keys, and payload indexes have their own ideas of equality.
+        // A field may have another key in the payload, and a payload index may compare values differently.
         conditions.is_exact = filter.tests.is_empty();
     }
     Ok(conditions)

@@ -65,7 +65,7 @@ class Index:
             if not 1 <= field.get("dims", 1) <= 4096:
                 refuse(f"The number of dimensions should be in the range [1, 4096] but was [{field['dims']}]")
             if field.get("index", True):
-                # The server says what it chose.
+                # The server returns the defaults that it chose.
                 field["index"] = True
                 field.setdefault("similarity", "cosine")
                 field.setdefault("index_options", {"type": "int8_hnsw", "m": 16, "ef_construction": 100})

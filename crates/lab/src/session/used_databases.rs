@@ -8,7 +8,7 @@ use crate::{
     spec::Experiment,
     task::CallTurn,
 };
-use databases::{CollectionDescription, CollectionPlace, DatabaseProblem, IndexedRecord, RecordFilter};
+use databases::{CollectionDescription, CollectionPlace, DatabaseProblem, IndexedRecord, RecordFilter, VectorDatabase};
 use models::{EndpointAccess, Identity, InputKind};
 use rag::{
     Choice, Component, ExistingIndexSettings, Models, PipelineConfig, embed::cosine, retrieve::RetrieverConfig,
@@ -85,17 +85,22 @@ pub(crate) async fn identities(session: &Session, mistakes: &mut Vec<String>) ->
     identities
 }
 
+/// Fails if a database cannot be reached, or the user has no right to create collections there.
+pub(crate) async fn check_can_create(database: &dyn VectorDatabase) -> Result<(), rag::Error> {
+    let server = database.describe_server().await?;
+    if server.can_create {
+        return Ok(());
+    }
+    let message = format!("{}: the user may create nothing there; grant it, or name another schema", server.version);
+    let problem = DatabaseProblem::Permission { message };
+    Err(databases::Error { server: database.address(), collection: None, problem }.into())
+}
+
 /// The address of a database, without user and password. Fails if it cannot be reached, or nothing can be made there.
 async fn filled_identity(session: &Session, index: &VectorIndexConfig) -> Result<Option<Identity>, rag::Error> {
     let Some(database) = index.open_database(&session.context().environment)? else { return Ok(None) };
-    let server = database.describe_server().await?;
+    check_can_create(&*database).await?;
     let address = database.address();
-    if !server.can_create {
-        let message =
-            format!("{}: the user may create nothing there; grant it, or name another schema", server.version);
-        let problem = DatabaseProblem::Permission { message };
-        return Err(databases::Error { server: address, collection: None, problem }.into());
-    }
     let (provider, model) = (index.name().to_owned(), String::new());
     Ok(Some(Identity { provider, model, revision: address, parameters: Value::Null }))
 }
