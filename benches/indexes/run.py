@@ -168,6 +168,8 @@ def main():
         indexes = [
             '"flat"', "{ hnsw = { ef = 64 } }", "{ hnsw = { ef = 128 } }", "{ hnsw = { ef = 256 } }",
             "{ pgvector = { ef = 40 } }", "{ pgvector = { ef = 200 } }",
+            '{ pgvector = { precision = "binary", ef = 40, oversampling = 4 } }',
+            '{ pgvector = { precision = "binary", ef = 40, oversampling = 16 } }',
             '{ pgvector = { kind = "ivfflat", probes = 1 } }', '{ pgvector = { kind = "ivfflat", probes = 10 } }',
             f'{{ chroma = {{ url = "{address}", identity = "chroma", ef = 100 }} }}',
             f'{{ milvus = {{ url = "{milvus_address}", identity = "chroma", ef = 64 }} }}',

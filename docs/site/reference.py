@@ -55,6 +55,7 @@ NEEDED = {
     ("retriever", "qdrant", "collection"): "docs",
     ("retriever", "milvus", "collection"): "docs",
     ("retriever", "elasticsearch", "index"): "docs",
+    ("retriever", "http", "url"): "http://127.0.0.1:8000/search",
 }
 # A setting without which the component does nothing.
 USEFUL = {("query", "filter", "where"): {"language": "en"}}

@@ -51,8 +51,8 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
         &[
             "types analysis fence index load trace",
             "database component filter lines python table corpus",
-            "stage chunk embed prompt query vector_index rerank enrich generate retrieve *",
-            "axes pipeline searcher refine system",
+            "stage chunk embed prompt query vector_index rerank enrich generate system retrieve *",
+            "axes pipeline searcher refine",
         ],
     ),
     ("eval", &["explain prompt score words", "statistics", "dataset", "attack verdict metric", "generate qualify"]),

@@ -67,6 +67,17 @@ pub struct ExistingFields {
     /// A condition in the database's own language that all records must meet: SQL, an expression of Milvus, or as JSON
     /// Chroma's `where`, a filter of Qdrant or a query of Elasticsearch.
     pub condition: Option<String>,
+    /// How texts are searched by words, in a database that must be told: PostgreSQL.
+    pub text_search: Option<TextSearch>,
+}
+
+/// A full-text search of PostgreSQL.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct TextSearch {
+    /// The text search configuration, such as `english`: how texts are cut into words.
+    pub language: String,
+    /// The column with the words of each text, of the type `tsvector`. None: they are made from the text in each search.
+    pub column: Option<String>,
 }
 
 impl Default for ExistingFields {
@@ -79,6 +90,7 @@ impl Default for ExistingFields {
             metadata: None,
             metric: VectorMetric::Cosine,
             condition: None,
+            text_search: None,
         }
     }
 }
@@ -137,6 +149,17 @@ pub enum StoredPrecision {
     F32,
     /// 16 bits a number.
     F16,
+    /// 32 bits a number, and a copy of 8 bits a number that the index searches.
+    Int8,
+    /// 32 bits a number, and a copy of one bit a number that the index searches.
+    Binary,
+}
+
+impl StoredPrecision {
+    /// Whether the index searches a smaller copy of the vectors.
+    pub fn is_quantized(self) -> bool {
+        matches!(self, Self::Int8 | Self::Binary)
+    }
 }
 
 /// What a server is.

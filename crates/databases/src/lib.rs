@@ -24,7 +24,7 @@ pub use access::{AccessSettings, DatabaseAccess};
 pub use chroma::ChromaDatabase;
 pub use collection::{
     CollectionDescription, CollectionPlace, CollectionSpec, ExistingFields, IndexManifest, RecordLayout,
-    SearchIndexDescription, SearchIndexSpec, ServerDescription, StoredPrecision,
+    SearchIndexDescription, SearchIndexSpec, ServerDescription, StoredPrecision, TextSearch,
 };
 pub use elasticsearch::ElasticsearchDatabase;
 pub use error::{DatabaseProblem, Error};

@@ -16,6 +16,7 @@ mod reading;
 mod search;
 mod session;
 mod table;
+mod words;
 mod writing;
 
 use crate::{
@@ -205,6 +206,12 @@ impl VectorDatabase for PgvectorDatabase {
                 RecordLayout::Filled => "vector",
                 RecordLayout::Existing(fields) => &fields.vector,
             };
+            if let RecordLayout::Existing(fields) = &place.layout
+                && let Some(search) = &fields.text_search
+            {
+                // Fails if the server has no such configuration.
+                session.query(&format!("select to_tsvector({}, '')", table::regconfig(&search.language)), &[]).await?;
+            }
             let rows = session.query(&format!("select count(*) from {}", name.sql()), &[]).await?;
             let count: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0))?;
             let mut dimensions = relation.declared_dimensions(vector);
@@ -219,7 +226,7 @@ impl VectorDatabase for PgvectorDatabase {
             Ok(Some(CollectionDescription {
                 rows: count.try_into().unwrap_or_default(),
                 dimensions,
-                search_index: relation.search_index(vector, place.metric()).cloned(),
+                search_index: relation.search_index(vector, place.metric()),
                 manifest: relation.manifest()?,
                 fields: relation.columns,
                 key: relation.key,
@@ -291,6 +298,19 @@ impl VectorDatabase for PgvectorDatabase {
         }
         let searches: Vec<_> = queries.iter().map(|query| self.search_one(place, query, options)).collect();
         stream::iter(searches).buffered(self.access.settings.concurrency).try_collect().await
+    }
+
+    async fn search_text(
+        &self,
+        place: &CollectionPlace,
+        text: &str,
+        filter: Option<&RecordFilter>,
+        top: usize,
+        with_content: bool,
+    ) -> Result<FoundRecords, Error> {
+        let mut session = self.session().await?;
+        let found = self.find_text(&mut session, place, (text, top), filter, with_content).await;
+        found.map_err(|error| self.error(Some(&place.name), error))
     }
 
     async fn read(&self, place: &CollectionPlace, ids: &[RecordId]) -> Result<Vec<Option<IndexedRecord>>, Error> {

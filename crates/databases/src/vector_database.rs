@@ -115,6 +115,10 @@ pub struct SearchOptions {
     pub ef: Option<u32>,
     /// Clusters to look into. None: the database's default.
     pub probes: Option<u32>,
+    /// Of an index over a smaller copy of the vectors: how many times `top` records it finds, of which the nearest by the
+    /// vectors themselves are returned. None: the database's default, and in PostgreSQL the index over the vectors
+    /// themselves, if the table has one.
+    pub oversampling: Option<u32>,
     /// Compares every vector, without the search index, where the database can ([`FoundRecords::is_exact`]).
     pub exact: bool,
     /// Whether to return text and fields.
@@ -124,7 +128,7 @@ pub struct SearchOptions {
 impl SearchOptions {
     /// The best records, with the database's defaults, without their content.
     pub fn top(top: usize) -> Self {
-        Self { top, ef: None, probes: None, exact: false, with_content: false }
+        Self { top, ef: None, probes: None, oversampling: None, exact: false, with_content: false }
     }
 }
 

@@ -5,6 +5,7 @@
 //! The terminal, the report page, Python and trackers lay this data out. They
 //! decide nothing themselves and add no words of their own.
 
+mod approximation;
 mod columns;
 mod effects;
 mod finalists;

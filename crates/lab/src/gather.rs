@@ -3,6 +3,7 @@
 mod enriched;
 mod facts;
 mod functions;
+mod index_size;
 mod latency;
 mod losses;
 mod price;
@@ -223,6 +224,7 @@ async fn gather_trial(
         index_cost_usd: price.index_cost_usd,
         index_tokens: price.usage.index.tokens(),
         index_recall,
+        index_bytes: index_size::of_trial(run_context, outputs, trial, tasks).await?,
         usage: price.usage,
         not_enriched: enriched::of_trial(run_context, plan, outputs, &tasks.enriched, known).await?,
         failures,

@@ -119,8 +119,15 @@ impl Promotion {
         let (rows, dimensions) = (vectors.entries(), vectors.dimensions());
         let named = self.index.collection(&key.hex(), dimensions);
         let (collection, spec) = named.ok_or_else(|| unusable("the index is in no database"))?;
-        let collection =
-            FilledCollection { address, collection, key: key.hex(), rows, dimensions, settings: self.index.value() };
+        let collection = FilledCollection {
+            address,
+            collection,
+            key: key.hex(),
+            rows,
+            dimensions,
+            settings: self.index.value(),
+            bytes: None,
+        };
         expect(rows);
         let kept = (!cx.store.is_read_only()).then_some((&cx.store, &key));
         let (place, filled) = (collection.place(), &collection);

@@ -405,7 +405,7 @@ impl RunPipeline {
     /// Opens what is searched and makes the stages, once.
     async fn build_pipeline(&self) -> Result<Pipeline, Error> {
         let Self { run_context, config, inputs, outputs, .. } = self;
-        let models = run_context.models().in_turn(CallTurn::default());
+        let models = run_context.models().for_questions();
         match &self.part {
             None | Some((Part::VectorStore, _)) => {
                 let (corpus, _) = open_corpus(run_context, outputs, inputs, Some(&config.index)).await?;

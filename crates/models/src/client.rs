@@ -209,7 +209,7 @@ impl Client {
 
     /// A handle to a service, such as a RAG system.
     pub fn service(&self, service: Arc<dyn JsonService>) -> ServiceHandle {
-        ServiceHandle { caller: self.caller("system", service.clone()), service }
+        ServiceHandle { caller: self.caller("system", service.clone()), service, uses_journal: true }
     }
 
     /// The state of each model's limit, by kind and name. A model that is

@@ -43,7 +43,8 @@ pub use ledger::{Ledger, ModelUsage};
 pub use model::{
     Absence, COMMAND_SCHEME, Cap, Cause, ChatModel, ChatRequest, ChatResponse, EmbeddingModel, EndpointLimits, Error,
     ErrorReport, Finish, FunctionError, Identity, InputKind, JsonService, Limits, LongTexts, Matrix, Message, Model,
-    ModelPlace, OnPiece, OnRestart, RerankModel, Role, ServiceReply, StatedUsage, Usage, system_section,
+    ModelPlace, OnPiece, OnRestart, RerankModel, Role, ServiceReply, StatedUsage, Usage, retriever_section,
+    system_section,
 };
 pub use provider::EndpointAccess;
 pub use registry::{ChatConfig, EmbeddingConfig, ModelConfig, RerankConfig};

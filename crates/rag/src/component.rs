@@ -3,14 +3,14 @@
 //! component for its needs, never for its name.
 
 use crate::{
-    Error, PipelineConfig,
+    Error, IndexPlace, PipelineConfig,
     analysis::{Language, TextAnalysis},
     database::ExistingIndexSettings,
     index::{IndexKind, Indexes},
 };
-use models::{Chat, Embedder, ModelKind, Reranker, provider::Environment};
+use models::{Chat, Embedder, JsonService, ModelKind, Reranker, ServiceHandle, provider::ModelContext};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 use store::registry::ReadSettingsFile;
 
 /// Tokens of the instructions around a question and its passages, for estimates.
@@ -151,7 +151,7 @@ pub trait Component: Send + Sync {
 
     /// Whether it compares the vector of a question with other vectors.
     fn compares_question(&self) -> bool {
-        self.existing_index().is_some()
+        self.existing_index().is_some_and(is_collection)
             || self.indexes().into_iter().any(IndexKind::compares_vectors)
             || self.parts().into_iter().any(|part| part.compares_question())
     }
@@ -170,7 +170,7 @@ pub trait Component: Send + Sync {
 
     /// Whether it needs the trial's embedder.
     fn needs_embedder(&self) -> bool {
-        self.existing_index().is_some()
+        self.existing_index().is_some_and(is_collection)
             || self.indexes().into_iter().any(IndexKind::embeds)
             || self.parts().into_iter().any(|part| part.needs_embedder())
     }
@@ -323,8 +323,15 @@ pub trait Models: Send + Sync {
     /// A rerank model.
     fn reranker(&self, name: &str) -> Result<Reranker, Error>;
 
-    /// Looks up variables of the environment, for components that reach a database; none where there are no databases.
-    fn environment(&self) -> Option<Environment> {
+    /// Reads variables of the environment, for components that call a database or another program; none where no such
+    /// component can work.
+    fn model_context(&self) -> Option<&ModelContext> {
+        None
+    }
+
+    /// A handle to a program that is no model, so that its calls have limits and retries, and are kept.
+    fn service(&self, service: Arc<dyn JsonService>) -> Option<ServiceHandle> {
+        let _ = service;
         None
     }
 }
@@ -355,6 +362,11 @@ impl Models for NamedModels {
 fn named<T: Clone>(models: &BTreeMap<String, T>, name: &str) -> Result<T, Error> {
     let missing = || Error::Failed { component: "model", reason: format!("there is none with the name `{name}`") };
     models.get(name).cloned().ok_or_else(missing)
+}
+
+/// Whether an existing index is in a database, which compares the vector of a question.
+fn is_collection(index: &dyn ExistingIndexSettings) -> bool {
+    matches!(index.place(), IndexPlace::Collection(_))
 }
 
 /// The models and the pipeline that components are built with. Without models, settings can still be checked.

@@ -4,6 +4,7 @@ use crate::{
     ChunkTable, Error, Filter, Hit,
     index::{Index, OpenIndex},
 };
+use databases::SearchOptions;
 use models::Matrix;
 use std::sync::Arc;
 
@@ -33,12 +34,26 @@ pub enum VectorSearch {
         ef: usize,
     },
     /// A database is asked.
-    Database {
-        /// How many near vectors its graph keeps; none if that is a setting of the collection.
-        ef: Option<u32>,
-        /// How many clusters it looks into; none if it has none.
-        probes: Option<u32>,
-    },
+    Database(DatabaseSearch),
+}
+
+/// How a database searches.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DatabaseSearch {
+    /// How many near vectors its graph keeps; none if that is a setting of the collection.
+    pub ef: Option<u32>,
+    /// How many clusters it looks into; none if it has none.
+    pub probes: Option<u32>,
+    /// How many times as many chunks as are returned it finds by a smaller copy of the vectors; none if it has no copy.
+    pub oversampling: Option<u32>,
+}
+
+impl DatabaseSearch {
+    /// The options of a search for so many chunks.
+    pub fn options(self, top: usize) -> SearchOptions {
+        let Self { ef, probes, oversampling } = self;
+        SearchOptions { ef, probes, oversampling, ..SearchOptions::top(top) }
+    }
 }
 
 /// Everything that can be searched.

@@ -2,7 +2,10 @@
 
 use crate::Error;
 use databases::{AccessSettings, CollectionPlace, VectorDatabase};
-use models::{EndpointAccess, provider::Environment};
+use models::{
+    EndpointAccess, Identity,
+    provider::{Environment, ModelContext},
+};
 use std::{sync::Arc, time::Duration};
 
 /// What an address begins with that is read from a variable.
@@ -32,23 +35,46 @@ pub(crate) trait DatabaseSettings {
 
 /// The settings of a retriever that searches an existing index.
 pub trait ExistingIndexSettings: Send + Sync {
+    /// The address that is called, and the variables whose values are sent there.
+    fn endpoint_access(&self) -> EndpointAccess;
+
+    /// The index by its settings: the address as it is written, and the collection.
+    fn index_name(&self) -> String;
+
+    /// What stands for the content of the index in keys; none if the settings do not say.
+    fn stated_version(&self) -> Option<&str>;
+
+    /// What is searched.
+    fn place(&self) -> IndexPlace<'_>;
+}
+
+/// Where an existing index is.
+pub enum IndexPlace<'a> {
+    /// A collection of a database.
+    Collection(&'a dyn ExistingCollectionSettings),
+    /// A program behind HTTP, which alone knows what it searches.
+    Service(&'a dyn SearchServiceSettings),
+}
+
+/// The settings of a retriever that searches a collection of a database.
+pub trait ExistingCollectionSettings: Send + Sync {
     /// Opens its database, without a connection.
     ///
     /// # Errors
     /// A variable that is not set, or an address that cannot be used.
     fn open_database(&self, environment: &Environment) -> Result<Arc<dyn VectorDatabase>, Error>;
 
-    /// The address of the database, and the variables whose values are sent there.
-    fn endpoint_access(&self) -> EndpointAccess;
-
-    /// The database by its settings: see [`VectorIndexConfig::database_name`](crate::vector_index::VectorIndexConfig::database_name).
-    fn database_name(&self) -> String;
-
     /// The collection, and where the parts of its records are.
-    fn place(&self) -> CollectionPlace;
+    fn collection_place(&self) -> CollectionPlace;
+}
 
-    /// What stands for the content of the collection in keys; none: what the database says of it.
-    fn stated_version(&self) -> Option<&str>;
+/// The settings of a retriever that calls a program behind HTTP.
+pub trait SearchServiceSettings: Send + Sync {
+    /// The identity of the program, which holds the stated version. Reads the secrets.
+    ///
+    /// # Errors
+    /// A setting that cannot work, or a variable that is not set.
+    fn identity(&self, cx: &ModelContext) -> Result<Identity, models::Error>;
 }
 
 /// How a database is reached, as the settings say it.

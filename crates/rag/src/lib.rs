@@ -64,8 +64,8 @@ pub use component::{
     Choice, Component, Context, FileError, INSTRUCTION_TOKENS, InputSize, ModelCalls, Models, NamedModels,
     without_settings,
 };
-pub use corpus::{Corpus, Query, VectorSearch};
-pub use database::ExistingIndexSettings;
+pub use corpus::{Corpus, DatabaseSearch, Query, VectorSearch};
+pub use database::{ExistingCollectionSettings, ExistingIndexSettings, IndexPlace, SearchServiceSettings};
 pub use filter::Filter;
 pub use load::{Document, Format};
 pub use pipeline::Pipeline;

@@ -155,7 +155,8 @@ fn indexes_are_pinned() {
     GraphIndex::build(&vectors, GraphSettings::default(), &file, &mut |_| ControlFlow::Continue(())).unwrap();
     let graph = store::Key::of_bytes(&std::fs::read(&file).unwrap());
     let [address, collection, key] = ["memory://pin", "reverie_1", "1"].map(str::to_owned);
-    let filled = FilledCollection { address, collection, key, rows: 8, dimensions: 48, settings: json!({}) };
+    let filled =
+        FilledCollection { address, collection, key, rows: 8, dimensions: 48, settings: json!({}), bytes: None };
     let mut pins = vec![
         Pin::new("database", DatabaseIndex::VERSION, &"8 × 48", &store::Key::of_bytes(&filled.to_bytes())).unwrap(),
         Pin::new("hnsw", GraphIndex::VERSION, &"40 × 48", &graph).unwrap(),

@@ -167,6 +167,7 @@ impl Pipeline {
             names: StageNames::of(config, embedder),
             embedder: embedder.map(|name| models.embedder(name)).transpose()?,
             retriever_compares,
+            searches_chunks: config.retriever.existing_index().is_none(),
             steps_compare,
             query: config.query.build(&cx)?,
             rewrites_question: config.query.rewrites_question(),
@@ -272,6 +273,10 @@ impl Pipeline {
     /// As [`Pipeline::find`].
     pub async fn warm_up(&self, words: &str) -> Result<(), Error> {
         let (search, corpus) = self.local_search()?;
+        // There is nothing to load for an index of the user's own, and a call may cost money.
+        if !search.searches_chunks {
+            return Ok(());
+        }
         let dimensions = |index: &Arc<OpenIndex>| {
             let here = index.get::<DenseIndex>().map(DenseIndex::dimensions);
             here.or_else(|| index.get::<DatabaseIndex>().map(|index| index.filled().dimensions))

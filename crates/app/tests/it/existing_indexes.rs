@@ -64,6 +64,27 @@ async fn a_table_of_the_users_own_gives_the_passages_that_flat_gives_and_is_aske
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn words_of_a_question_are_searched_in_the_table_too_and_both_lists_are_joined() {
+    let Some(server) = PostgresServer::start().await else { return };
+    let workspace = filled_table(&server).await;
+    experiment(&workspace, &pgvector(", hybrid = true"), "");
+    let hybrid = run(&workspace, &server.url(), &["run", "--json"]).succeeds().json();
+    assert!(hybrid["trials"][0]["metrics"]["recall"]["mean"].as_f64().unwrap() > 0.0, "{hybrid}");
+    let question = ["query", "How far does an owl turn its head?", "--json"];
+    let found = run(&workspace, &server.url(), &question).succeeds().json();
+    let score = found["passages"][0]["score"].as_f64().unwrap();
+    assert!(score > 1.0 / 60.0 + 1e-6, "it is in both lists: {found}");
+    let refused = |settings: &str, parts: &[&str]| {
+        experiment(&workspace, &pgvector(settings), "");
+        run(&workspace, &server.url(), &["run"]).refused_with(parts);
+    };
+    refused(", hybrid = true, language = \"klingon\"", &["space.retriever: pgvector", "klingon", "does not exist"]);
+    refused(", hybrid = true, words = \"absent\"", &["space.retriever: pgvector", "absent"]);
+    refused(", words = \"body\"", &["`words` is used by a search with `hybrid = true` alone"]);
+    refused(", oversampling = 0", &["oversampling must be from 1 to 100"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_collection_of_each_database_gives_the_passages_that_flat_gives() {
     let (Some(chroma), Some(qdrant)) = (ChromaServer::start().await, QdrantServer::start(&[]).await) else { return };
     let (Some(milvus), Some(opensearch)) =

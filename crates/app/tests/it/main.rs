@@ -52,6 +52,7 @@ mod providers;
 mod resume;
 mod run;
 mod score;
+mod searched_services;
 mod secrets;
 mod sentences_at_once;
 mod serve;

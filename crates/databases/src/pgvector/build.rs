@@ -18,8 +18,8 @@ const MEMORY: (u64, u64) = (64, 1024);
 /// no second look-up, and writing is faster.
 pub(super) fn create_table(name: &TableName, spec: &CollectionSpec) -> Result<String, serde_json::Error> {
     let kind = match spec.precision {
-        StoredPrecision::F32 => "vector",
         StoredPrecision::F16 => "halfvec",
+        StoredPrecision::F32 | StoredPrecision::Int8 | StoredPrecision::Binary => "vector",
     };
     let table = name.sql();
     Ok(format!(
@@ -61,7 +61,7 @@ async fn build(
 ) -> Result<(), PgFailure> {
     let table = name.sql();
     let relation = Relation::find(session, name).await?;
-    let existing = relation.and_then(|relation| relation.search_index("vector", VectorMetric::Cosine).cloned());
+    let existing = relation.and_then(|relation| relation.search_index("vector", VectorMetric::Cosine));
     let kind = match spec.index {
         SearchIndexSpec::Exact => None,
         SearchIndexSpec::Hnsw { m, ef_construction, .. } => {
@@ -79,11 +79,14 @@ async fn build(
         if existing.is_some() {
             session.run(&format!("drop index {}.{index}", super::table::quoted(&name.schema))).await?;
         }
-        let class = match spec.precision {
-            StoredPrecision::F32 => "vector_cosine_ops",
-            StoredPrecision::F16 => "halfvec_cosine_ops",
+        let indexed = match spec.precision {
+            StoredPrecision::F32 | StoredPrecision::Int8 => "vector vector_cosine_ops".to_owned(),
+            StoredPrecision::F16 => "vector halfvec_cosine_ops".to_owned(),
+            StoredPrecision::Binary => {
+                format!("({}) bit_hamming_ops", super::search::bits_of("vector", spec.dimensions))
+            }
         };
-        let statement = format!("create index {index} on {table} using {kind} (vector {class}) with ({settings})");
+        let statement = format!("create index {index} on {table} using {kind} ({indexed}) with ({settings})");
         let memory = memory_in_mb(spec, rows(session, &table).await?);
         watched(session, watcher, &format!("set maintenance_work_mem = '{memory}MB'"), &statement, progress).await?;
     }

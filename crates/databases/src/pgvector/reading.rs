@@ -3,7 +3,7 @@
 use super::{
     MAX_EF, MORE_ROWS, PgError, PgvectorDatabase,
     copy::QueryVector,
-    search::{RowCondition, search_sql},
+    search::{RowCondition, search_bits_sql, search_sql},
     session::{Parameter, PgFailure, PgSession, SessionSettings},
     table::TableShape,
 };
@@ -17,6 +17,12 @@ use tokio_postgres::Row;
 /// pgvector's own number of candidates.
 const DEFAULT_EF: u32 = 40;
 
+/// The rows that an index over bits finds, of which so many are returned.
+fn near_rows(rows: usize, oversampling: Option<u32>) -> usize {
+    let times = oversampling.map_or(1, |times| times.max(1) as usize);
+    rows.saturating_mul(times).min(MAX_EF.max(rows))
+}
+
 impl PgvectorDatabase {
     pub(super) async fn search_one(
         &self,
@@ -27,7 +33,9 @@ impl PgvectorDatabase {
         let filter = query.filter.filter(|filter| !filter.is_empty());
         let rows = options.top + MORE_ROWS;
         let mut settings = SessionSettings::new(self.access.settings.timeout);
-        settings.ef = options.ef.unwrap_or(DEFAULT_EF).max(rows.min(MAX_EF) as u32).min(MAX_EF as u32);
+        // Of an index over bits, more rows are wanted than are returned.
+        let near = near_rows(rows, options.oversampling);
+        settings.ef = options.ef.unwrap_or(DEFAULT_EF).max(near.min(MAX_EF) as u32).min(MAX_EF as u32);
         settings.probes = options.probes.unwrap_or(settings.probes);
         settings.is_iterative = filter.is_some();
         let mut session = self.session_with(settings).await?;
@@ -53,11 +61,18 @@ impl PgvectorDatabase {
         let parameters: Vec<Parameter<'_>> =
             std::iter::once(vector.parameter()).chain(condition.parameters()).collect();
         let rows = options.top + MORE_ROWS;
+        let by_bits = table.has_bits || options.oversampling.is_some();
         let mut is_exact = options.exact
-            || !table.may_have_index
+            || !(table.may_have_index || by_bits)
             || rows > MAX_EF
             || filter.is_some_and(|filter| filter.ids.is_some());
-        let sql = |is_exact| search_sql(&table, &condition, rows, is_exact, options.with_content);
+        let sql = |is_exact: bool| match by_bits && !is_exact {
+            true => {
+                let near = near_rows(rows, options.oversampling);
+                search_bits_sql(&table, &condition, (rows, near), vector.0.len(), options.with_content)
+            }
+            false => search_sql(&table, &condition, rows, is_exact, options.with_content),
+        };
         let mut found = session.query(&sql(is_exact), &parameters).await?;
         if !is_exact && found.len() < options.top {
             // The index stopped early; or there are no more, which only this tells.
@@ -101,7 +116,7 @@ impl PgvectorDatabase {
     }
 }
 
-fn object(value: Value) -> Map<String, Value> {
+pub(super) fn object(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(fields) => fields,
         _ => Map::new(),

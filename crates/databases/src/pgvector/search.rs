@@ -153,6 +153,36 @@ fn only_texts(test: &FieldTest) -> Option<Vec<String>> {
     Some(texts)
 }
 
+/// One bit for each number of a vector: whether it is positive. As an index over it is declared.
+pub(super) fn bits_of(column: &str, dimensions: usize) -> String {
+    format!("binary_quantize({column})::bit({dimensions})")
+}
+
+/// The statement of a search through an index over the bits of the vectors ([`bits_of`]): of the `near` rows whose bits
+/// differ least, the nearest by their vectors.
+pub(super) fn search_bits_sql(
+    table: &TableShape,
+    condition: &RowCondition,
+    (rows, near): (usize, usize),
+    dimensions: usize,
+    with_content: bool,
+) -> String {
+    let kind = if table.is_half { "halfvec" } else { "vector" };
+    let content = match with_content {
+        true => format!(", {}, {}", table.text, table.fields),
+        false => String::new(),
+    };
+    format!(
+        "select {}, {}{content} from (select * from {} where {} order by {} <~> binary_quantize($1::{kind}) limit {near}) as near \
+         order by 2 limit {rows}",
+        table.selected_id(),
+        table.distance(),
+        table.table(),
+        condition.sql,
+        bits_of(&table.vector, dimensions),
+    )
+}
+
 /// The statement of a search. The vector is its first parameter. The number of rows is part of the text: the planner
 /// would not use the index for an unknown number.
 pub(super) fn search_sql(

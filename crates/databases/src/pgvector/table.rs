@@ -82,6 +82,11 @@ pub(super) fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
+/// A text search configuration in SQL.
+pub(super) fn regconfig(language: &str) -> String {
+    format!("{}::regconfig", literal(language))
+}
+
 /// What the catalogue says about a table or view.
 #[derive(Debug)]
 pub(super) struct Relation {
@@ -103,6 +108,8 @@ pub(super) struct Relation {
 #[derive(Debug)]
 struct VectorIndex {
     column: String,
+    /// Whether it is over the bits of the vectors, of which the nearest are compared by any metric.
+    has_bits: bool,
     description: SearchIndexDescription,
 }
 
@@ -173,7 +180,20 @@ impl Relation {
             };
             let bytes = row.try_get::<_, i64>(4)?.try_into().ok();
             let description = SearchIndexDescription { kind, metric, is_ready: row.try_get(3)?, bytes };
-            self.indexes.push(VectorIndex { column, description });
+            self.indexes.push(VectorIndex { column, has_bits: false, description });
+        }
+        const OVER_BITS: &str = "select a.attname::text, am.amname::text, x.indisvalid and x.indisready, \
+            pg_relation_size(x.indexrelid) from pg_index x join pg_class i on i.oid = x.indexrelid \
+            join pg_am am on am.oid = i.relam join pg_opclass oc on oc.oid = x.indclass[0] \
+            join pg_attribute a on a.attrelid = x.indrelid and a.attnum > 0 \
+            where x.indrelid = $1 and x.indkey[0] = 0 and oc.opcname = 'bit_hamming_ops' and x.indpred is null \
+            and strpos(pg_get_indexdef(x.indexrelid), 'binary_quantize(' || quote_ident(a.attname) || ')') > 0";
+        for row in session.query(OVER_BITS, &[&self.oid]).await? {
+            let (column, kind): (String, String) = (row.try_get(0)?, row.try_get(1)?);
+            let bytes = row.try_get::<_, i64>(3)?.try_into().ok();
+            let (metric, is_ready) = (VectorMetric::Cosine, row.try_get(2)?);
+            let description = SearchIndexDescription { kind, metric, is_ready, bytes };
+            self.indexes.push(VectorIndex { column, has_bits: true, description });
         }
         Ok(())
     }
@@ -189,10 +209,22 @@ impl Relation {
         self.comment.as_deref().filter(|_| self.is_view)?.strip_prefix(ALIAS)
     }
 
-    /// The index of a column: one of this metric, if there are several.
-    pub(super) fn search_index(&self, column: &str, metric: VectorMetric) -> Option<&SearchIndexDescription> {
-        let of_column = self.indexes.iter().filter(|index| index.column == column).map(|index| &index.description);
-        of_column.min_by_key(|index| (index.metric != metric, !index.is_ready))
+    /// The index of a column: one of this metric, if there are several. One over bits serves every metric.
+    pub(super) fn search_index(&self, column: &str, metric: VectorMetric) -> Option<SearchIndexDescription> {
+        let index = self.vector_index(column, metric)?;
+        let metric = if index.has_bits { metric } else { index.description.metric };
+        Some(SearchIndexDescription { metric, ..index.description.clone() })
+    }
+
+    fn vector_index(&self, column: &str, metric: VectorMetric) -> Option<&VectorIndex> {
+        let of_column = self.indexes.iter().filter(|index| index.column == column);
+        let is_other = |index: &VectorIndex| !index.has_bits && index.description.metric != metric;
+        of_column.min_by_key(|index| (is_other(index), index.has_bits, !index.description.is_ready))
+    }
+
+    /// Whether the index of a column is over the bits of its vectors.
+    fn has_bits(&self, column: &str, metric: VectorMetric) -> bool {
+        self.vector_index(column, metric).is_some_and(|index| index.has_bits)
     }
 
     /// The declared length of the vectors in a column.
@@ -205,6 +237,15 @@ pub(super) fn is_vector(kind: &str) -> bool {
     matches!(kind, "vector" | "halfvec")
 }
 
+/// How the texts of a table are searched by words, as SQL.
+#[derive(Debug)]
+pub(super) struct TableWords {
+    /// The words of a row's text.
+    pub(super) column: String,
+    /// The text search configuration.
+    pub(super) language: String,
+}
+
 /// How the records of a table are read, as SQL.
 #[derive(Debug)]
 pub(super) struct TableShape {
@@ -212,6 +253,8 @@ pub(super) struct TableShape {
     pub(super) metric: VectorMetric,
     /// Whether searches may use an index. A view may have one below.
     pub(super) may_have_index: bool,
+    /// Whether the index is over the bits of the vectors.
+    pub(super) has_bits: bool,
     pub(super) dimensions: Option<usize>,
     pub(super) is_half: bool,
     /// The columns, in SQL.
@@ -222,6 +265,8 @@ pub(super) struct TableShape {
     pub(super) fields: String,
     /// The condition of the user's own that all records meet.
     pub(super) condition: Option<String>,
+    /// How texts are searched by words.
+    pub(super) words: Option<TableWords>,
     id_type: String,
     layout: RecordLayout,
     columns: BTreeMap<String, String>,
@@ -245,6 +290,7 @@ impl TableShape {
             }
         };
         let index = relation.search_index(vector, place.metric());
+        let has_bits = relation.has_bits(vector, place.metric());
         // An alias may point to another table a moment later.
         let dimensions = relation.declared_dimensions(vector).filter(|_| !relation.is_view);
         let (id, id_type) = column(&id)?;
@@ -262,6 +308,7 @@ impl TableShape {
             name: relation.name.clone(),
             metric: place.metric(),
             may_have_index: relation.is_view || index.is_some_and(|index| index.metric == place.metric()),
+            has_bits,
             dimensions,
             is_half: kind == "halfvec",
             id,
@@ -269,11 +316,28 @@ impl TableShape {
             text,
             fields: "fields".to_owned(),
             condition,
+            words: None,
             id_type,
             layout: place.layout.clone(),
             columns: relation.columns.clone(),
         };
         if let RecordLayout::Existing(fields) = &place.layout {
+            if let Some(search) = &fields.text_search {
+                let language = regconfig(&search.language);
+                let words = match &search.column {
+                    None => format!("to_tsvector({language}, {})", shape.text),
+                    Some(named) => {
+                        let (column, kind) = column(named)?;
+                        if kind != "tsvector" {
+                            let reason =
+                                format!("the column {column} is of the type {kind}; words are of the type tsvector");
+                            return Err(DatabaseProblem::InvalidSettings { reason });
+                        }
+                        column
+                    }
+                };
+                shape.words = Some(TableWords { column: words, language });
+            }
             let mapped: Result<Vec<String>, _> =
                 fields.fields.keys().map(|field| Ok(format!("{}, {}", literal(field), shape.field(field)?))).collect();
             let own = format!("jsonb_strip_nulls(jsonb_build_object({}))", mapped?.join(", "));

@@ -13,6 +13,8 @@ use tokio_postgres::error::SqlState;
 
 /// More dimensions than an index of `vector` can have; one of `halfvec` has twice as many.
 const MAX_INDEXED: usize = 2000;
+/// The longest vector that pgvector stores.
+const MAX_VECTOR: usize = 16_000;
 
 impl PgvectorDatabase {
     pub(super) async fn write_part(&self, place: &CollectionPlace, records: &[IndexedRecord]) -> Result<(), PgError> {
@@ -47,10 +49,15 @@ impl PgvectorDatabase {
         let indexed = match spec.precision {
             StoredPrecision::F32 => MAX_INDEXED,
             StoredPrecision::F16 => MAX_INDEXED * 2,
+            StoredPrecision::Binary => MAX_VECTOR,
+            StoredPrecision::Int8 => {
+                let reason = "pgvector has no index over 8 bits a number".to_owned();
+                return Err(DatabaseProblem::InvalidSettings { reason }.into());
+            }
         };
         if spec.index != SearchIndexSpec::Exact && spec.dimensions > indexed {
             let reason = format!(
-                "an index of pgvector has at most {indexed} dimensions, and the vectors have {}; store them with 16 bits a number, or without an index",
+                "an index of pgvector has at most {indexed} dimensions, and the vectors have {}; store them with 16 bits a number, index one bit a number, or make no index",
                 spec.dimensions
             );
             return Err(DatabaseProblem::InvalidSettings { reason }.into());

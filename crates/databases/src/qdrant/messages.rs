@@ -267,9 +267,11 @@ pub(super) fn creation(spec: &CollectionSpec) -> Result<Value, DatabaseProblem> 
     if mark.len() > MAX_NAME {
         return Err(refuse(format!("the key of the task is longer than {} bytes", MAX_NAME - MARK.len())));
     }
-    let datatype = match spec.precision {
-        StoredPrecision::F32 => "float32",
-        StoredPrecision::F16 => "float16",
+    let (datatype, quantization) = match spec.precision {
+        StoredPrecision::F32 => ("float32", None),
+        StoredPrecision::F16 => ("float16", None),
+        StoredPrecision::Int8 => ("float32", Some(json!({ "scalar": { "type": "int8", "always_ram": true } }))),
+        StoredPrecision::Binary => ("float32", Some(json!({ "binary": { "always_ram": true } }))),
     };
     let mut vectors = Map::new();
     let vector = json!({ "size": spec.dimensions, "distance": "Cosine", "datatype": datatype });
@@ -280,6 +282,7 @@ pub(super) fn creation(spec: &CollectionSpec) -> Result<Value, DatabaseProblem> 
         "vectors": vectors,
         "sparse_vectors": sparse_vectors,
         "hnsw_config": graph,
+        "quantization_config": quantization,
         // A graph that grows with each part is built several times.
         "optimizers_config": { "indexing_threshold": 0 },
         // Qdrant's cloud refuses filters on fields without an index of their own, unless this is off.

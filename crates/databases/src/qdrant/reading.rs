@@ -82,10 +82,15 @@ impl QdrantDatabase {
             body["filter"] = json!({ "must": conditions.must });
         }
         let top = u32::try_from(options.top).unwrap_or(u32::MAX);
-        match (is_exact, options.ef) {
-            (true, _) => body["params"] = json!({ "exact": true }),
-            (false, Some(ef)) => body["params"] = json!({ "hnsw_ef": ef.max(top) }),
-            (false, None) => {}
+        if is_exact {
+            body["params"] = json!({ "exact": true });
+        } else {
+            if let Some(ef) = options.ef {
+                body["params"]["hnsw_ef"] = ef.max(top).into();
+            }
+            if let Some(times) = options.oversampling {
+                body["params"]["quantization"] = json!({ "rescore": true, "oversampling": f64::from(times) });
+            }
         }
         let mut wanted = options.top + MORE_RECORDS;
         loop {

@@ -65,6 +65,42 @@ pub fn clustered(rows: usize) -> Vec<IndexedRecord> {
     records.collect()
 }
 
+/// Records whose vectors are long and lie around the centers of topics, of 60 records each, the same ones every time.
+pub fn of_topics(rows: usize, dimensions: usize) -> Vec<IndexedRecord> {
+    let mut random = fastrand::Rng::with_seed(11);
+    let mut vector = || (0..dimensions).map(|_| random.f32() - 0.5).collect::<Vec<f32>>();
+    let centers: Vec<Vec<f32>> = (0..rows.div_ceil(60)).map(|_| vector()).collect();
+    let record = |(row, record): (usize, IndexedRecord)| {
+        let near = centers[row % centers.len()].iter().zip(vector()).map(|(center, noise)| center + 0.7 * noise);
+        IndexedRecord { vector: unit(&near.collect::<Vec<_>>()), ..record }
+    };
+    clustered(rows).into_iter().enumerate().map(record).collect()
+}
+
+/// How much of the exact results is found with this oversampling, over 20 records.
+pub async fn quantized_recall(
+    database: &dyn VectorDatabase,
+    place: &CollectionPlace,
+    records: &[IndexedRecord],
+    oversampling: u32,
+) -> f64 {
+    let options = SearchOptions { ef: Some(200), oversampling: Some(oversampling), ..SearchOptions::top(10) };
+    let mut sum = 0.0;
+    for record in records.iter().step_by(records.len() / 20) {
+        let query = DatabaseQuery { vector: &record.vector, filter: None };
+        let found = database.search(place, &[query], &options).await.unwrap().remove(0);
+        assert!(!found.is_exact);
+        let exact = exact(records, &record.vector, 10);
+        let score =
+            |found: &databases::FoundRecord| exact.iter().find(|(_, id)| *id == found.id).map(|(score, _)| *score);
+        let is_right =
+            |record: &databases::FoundRecord| score(record).is_none_or(|score| (score - record.score).abs() < 1e-4);
+        assert!(found.records.iter().all(is_right), "scores are those of the vectors themselves");
+        sum += recall(&found.records, &exact);
+    }
+    sum / 20.0
+}
+
 pub fn fields(value: serde_json::Value) -> Map<String, serde_json::Value> {
     value.as_object().unwrap().clone()
 }

@@ -1,13 +1,15 @@
 //! PostgreSQL with pgvector: the conformance test, kills in the middle of a fill, and mistakes that are named.
 
 use crate::{
-    conformance::{self, DIMENSIONS, TestDatabase, clustered, exact, fields, fill, recall, spec, unit},
+    conformance::{
+        self, DIMENSIONS, TestDatabase, clustered, exact, fields, fill, of_topics, quantized_recall, recall, spec, unit,
+    },
     servers::{PASSWORD, PostgresServer},
 };
 use databases::{
     AccessSettings, CollectionPlace, DatabaseProblem, DatabaseQuery, Error, ExistingFields, FieldBounds, FieldTest,
     IndexedRecord, PgvectorDatabase, RecordFilter, RecordId, ScalarValue, SearchIndexSpec, SearchOptions,
-    StoredPrecision, VectorDatabase, VectorMetric,
+    StoredPrecision, TextSearch, VectorDatabase, VectorMetric,
 };
 use serde_json::json;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -87,6 +89,110 @@ async fn other_indexes_and_half_precision_find_what_they_should() {
         }
         assert!(sum / 50.0 >= least, "{name}: {}", sum / 50.0);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bits_are_searched_and_the_nearest_rows_are_compared_by_their_vectors() {
+    let Some(server) = PostgresServer::start().await else { return };
+    let database = open(&server.url()).unwrap();
+    let records = of_topics(3_000, 128);
+    for (name, index) in [("reverie_bits", HNSW), ("reverie_bit_lists", SearchIndexSpec::Ivfflat { lists: 4 })] {
+        let place = CollectionPlace::filled(name);
+        let spec = databases::CollectionSpec { precision: StoredPrecision::Binary, ..spec(name, 128, index) };
+        fill(&database, &place, &spec, &records).await;
+        let described = database.describe(&place).await.unwrap().unwrap();
+        let search_index = described.search_index.as_ref().unwrap();
+        assert!(search_index.is_ready && search_index.bytes.unwrap() < described.bytes.unwrap() / 2, "{described:?}");
+        // Building it again does nothing.
+        database.complete(&place, &spec, &|_| {}).await.unwrap();
+        if index == HNSW {
+            let (once, often) = (
+                quantized_recall(&database, &place, &records, 1).await,
+                quantized_recall(&database, &place, &records, 10).await,
+            );
+            assert!(often >= 0.95 && once < often, "{name}: {once} {often}");
+        }
+        let found = DatabaseQuery { vector: &records[7].vector, filter: None };
+        let options = SearchOptions { probes: Some(4), oversampling: Some(10), ..SearchOptions::top(10) };
+        let found = database.search(&place, &[found], &options).await.unwrap().remove(0);
+        assert_eq!(found.records[0].id, records[7].id, "{name}");
+    }
+    // A table of the user's own, with an index over the vectors and one over their bits.
+    let test = Postgres(server);
+    let own = test.make_existing("own", &records).await;
+    let client = test.0.client().await.unwrap();
+    let bits = "create index on own using hnsw ((binary_quantize(embedding)::bit(128)) bit_hamming_ops)";
+    client.batch_execute(bits).await.unwrap();
+    let database = open(&test.0.url()).unwrap();
+    let described = database.describe(&own).await.unwrap().unwrap();
+    assert_eq!(described.check(&own, 128), Ok(()));
+    assert!(quantized_recall(&database, &own, &records, 10).await >= 0.95);
+    client.batch_execute("create index on own using hnsw (embedding vector_cosine_ops)").await.unwrap();
+    assert!(quantized_recall(&database, &own, &records, 10).await >= 0.95);
+    let plan = client
+        .query("explain select name from own order by embedding <=> array_fill(0.1, array[128])::vector limit 5", &[])
+        .await
+        .unwrap();
+    assert!(plan.iter().any(|row| row.get::<_, String>(0).contains("own_embedding_idx")), "{plan:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn texts_are_searched_by_any_word_of_the_question_in_the_language_of_the_table() {
+    let Some(server) = PostgresServer::start().await else { return };
+    let client = server.client().await.unwrap();
+    client
+        .batch_execute(
+            "create table notes (id int primary key, embedding vector(2), body text, lang text); insert into notes values \
+             (1, '[1,0]', 'Owls turn their heads by up to 270 degrees.', 'en'), (2, '[0,1]', 'Beavers build dams.', 'en'), \
+             (3, '[1,1]', 'It''s a back\\slash and an owl''s head', 'en'), (4, '[1,0]', null, 'en'), \
+             (5, '[1,0]', 'Die Eulen drehten den Kopf', 'de'); \
+             alter table notes add words tsvector generated always as (to_tsvector('english', coalesce(body, ''))) stored; \
+             create index on notes using gin (words)",
+        )
+        .await
+        .unwrap();
+    let database = open(&server.url()).unwrap();
+    let place = |language: &str, column: Option<&str>| {
+        let search = TextSearch { language: language.to_owned(), column: column.map(str::to_owned) };
+        let fields = [("lang".to_owned(), "lang".to_owned())].into();
+        let existing = ExistingFields { text: Some("body".to_owned()), fields, ..ExistingFields::default() };
+        CollectionPlace::existing("notes", ExistingFields { text_search: Some(search), ..existing })
+    };
+    let found = async |place: &CollectionPlace, text: &str, filter: Option<&RecordFilter>| {
+        let found = database.search_text(place, text, filter, 10, true).await.unwrap().records;
+        assert!(found.is_sorted_by(|a, b| a.score >= b.score));
+        found.into_iter().map(|record| record.id.to_string()).collect::<Vec<_>>()
+    };
+    for column in [None, Some("words")] {
+        let english = place("english", column);
+        assert_eq!(database.describe(&english).await.unwrap().unwrap().check(&english, 2), Ok(()));
+        assert_eq!(found(&english, "How far does an owl turn its head?", None).await, ["1", "3"], "stems, any word");
+        assert_eq!(found(&english, "dams \0 it's \\ 'quoted' & | ! :* <->", None).await, ["2"]);
+        assert!(found(&english, "the of and ?!", None).await.is_empty(), "stop words alone");
+        let german = FieldTest::OneOf(vec![ScalarValue::Text("de".to_owned())]);
+        let german = RecordFilter { ids: None, tests: [("lang".to_owned(), german)].into() };
+        assert!(found(&english, "owl", Some(&german)).await.is_empty());
+    }
+    assert_eq!(found(&place("german", None), "Wer dreht den Kopf?", None).await, ["5"]);
+    let refused = async |place: CollectionPlace| match database.describe(&place).await {
+        Err(error) => error.to_string(),
+        Ok(_) => database.first_records(&place, &RecordFilter::default(), 1).await.unwrap_err().to_string(),
+    };
+    assert!(refused(place("klingon", None)).await.contains("text search configuration \"klingon\" does not exist"));
+    assert!(refused(place("english", Some("absent"))).await.contains("absent"));
+    assert!(refused(place("english", Some("body"))).await.contains("type text; words are of the type tsvector"));
+    let without = CollectionPlace::existing(
+        "notes",
+        ExistingFields { text: Some("body".to_owned()), ..ExistingFields::default() },
+    );
+    assert!(
+        database
+            .search_text(&without, "owl", None, 1, false)
+            .await
+            .unwrap_err()
+            .to_string()
+            .contains("full-text search")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,9 @@
 //! Qdrant: the conformance test on a stub with Qdrant's engine, kills in the middle of a fill, and what is Qdrant's own.
 
 use crate::{
-    conformance::{self, DIMENSIONS, TestDatabase, clustered, exact, fields, fill, recall, spec, unit},
+    conformance::{
+        self, DIMENSIONS, TestDatabase, clustered, exact, fields, fill, of_topics, quantized_recall, recall, spec, unit,
+    },
     servers::QdrantServer,
 };
 use databases::{
@@ -201,6 +203,27 @@ async fn a_graph_is_built_at_the_end_and_other_indexes_and_precisions_find_what_
     let lists = spec("k", 3, SearchIndexSpec::Ivfflat { lists: 4 });
     let refused = database.create(&CollectionPlace::filled("reverie_lists"), &lists).await.unwrap_err();
     assert!(refused.to_string().contains("index `hnsw` or none"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_of_fewer_bits_is_searched_and_the_nearest_are_compared_by_their_vectors() {
+    let Some(server) = QdrantServer::start(&[]).await else { return };
+    let database = open(&server.url());
+    let records = of_topics(3_000, 1_024);
+    for (name, precision) in [("reverie_bytes", StoredPrecision::Int8), ("reverie_bits", StoredPrecision::Binary)] {
+        let place = CollectionPlace::filled(name);
+        let spec = CollectionSpec { precision, ..spec(name, 1_024, HNSW) };
+        fill(&database, &place, &spec, &records).await;
+        let config = send(&server, reqwest::Method::GET, &format!("collections/{name}"), json!({})).await;
+        let quantization = &config["result"]["config"]["quantization_config"];
+        assert_eq!(quantization["scalar"]["type"] == "int8", precision == StoredPrecision::Int8, "{config}");
+        let (once, often) = (
+            quantized_recall(&database, &place, &records, 1).await,
+            quantized_recall(&database, &place, &records, 10).await,
+        );
+        assert!(often >= 0.95 && once <= often, "{name}: {once} {often}");
+        assert!(precision == StoredPrecision::Int8 || once < often, "{name}: bits alone lose some: {once} {often}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -75,12 +75,22 @@ class Collection:
                 hnsw_config=hnsw(body.get("hnsw_config") or {}),
             )
 
+        def quantization(body):
+            if not body:
+                return None
+            if "binary" in body:
+                return edge.BinaryQuantizationConfig(always_ram=body["binary"].get("always_ram"))
+            if body.get("scalar", {}).get("type") == "int8":
+                return edge.ScalarQuantizationConfig(edge.ScalarType.Int8, always_ram=body["scalar"].get("always_ram"))
+            raise bad_json("data did not match any variant of untagged enum QuantizationConfig")
+
         vectors = settings["vectors"]
         unnamed = Collection.is_unnamed(vectors)
         return edge.EdgeConfig(
             vectors=vector(vectors) if unnamed else {name: vector(body) for name, body in vectors.items()},
             sparse_vectors={name: edge.EdgeSparseVectorParams() for name in settings["sparse_vectors"]},
             hnsw_config=hnsw({}),
+            quantization_config=quantization(settings.get("quantization_config")),
             optimizers=edge.EdgeOptimizersConfig(
                 indexing_threshold=settings["optimizers_config"].get("indexing_threshold", 10000)
             ),
@@ -102,6 +112,7 @@ class Collection:
             "sparse_vectors": body.get("sparse_vectors") or {},
             "hnsw_config": body.get("hnsw_config") or {},
             "optimizers_config": body.get("optimizers_config") or {},
+            "quantization_config": body.get("quantization_config"),
             "is_unfinished": False,
         }
         if settings["hnsw_config"].get("ef_construct", 4) < 4:
@@ -185,7 +196,7 @@ class Collection:
                 }
                 | settings["optimizers_config"],
                 "wal_config": {"wal_capacity_mb": 32, "wal_segments_ahead": 0, "wal_retain_closed": 1},
-                "quantization_config": None,
+                "quantization_config": settings.get("quantization_config"),
             },
             "payload_schema": {},
             "update_queue": {"length": 0},
@@ -256,6 +267,7 @@ class Collection:
 
     def query(self, body):
         params = body.get("params") or {}
+        quantization = params.get("quantization") or {}
         with_payload, with_vector = body.get("with_payload", False), body.get("with_vector", False)
         request = edge.QueryRequest(
             limit=body.get("limit", 10),
@@ -264,6 +276,11 @@ class Collection:
             params=edge.SearchParams(
                 hnsw_ef=params.get("hnsw_ef"),
                 exact=params.get("exact") or False,
+                quantization=edge.QuantizationSearchParams(
+                    ignore=quantization.get("ignore") or False,
+                    rescore=quantization.get("rescore"),
+                    oversampling=quantization.get("oversampling"),
+                ),
                 indexed_only=params.get("indexed_only") or False,
             ),
             with_payload=with_payload,

@@ -28,6 +28,8 @@ pub enum About {
     Turns,
     /// The steps at which the first trial lost golden evidence.
     Losses,
+    /// What an approximate index costs, beside an exact search.
+    Approximation,
     /// What a search asked for, and how trials were stopped.
     Search,
     /// How a judge did on labelled cases.

@@ -3,6 +3,7 @@
 
 use super::{
     TrialStanding,
+    approximation::approximations,
     losses::losses,
     note::{About, Note},
     turns::turns,
@@ -49,6 +50,7 @@ pub(super) fn notes(results: &Results, groups: &[Vec<String>], front: &[String])
     choice(&mut notes, results, groups, front);
     notes.extend(turns(results));
     notes.extend(losses(results));
+    notes.extend(approximations(results));
     if results.metrics.iter().any(|metric| metric.judged) {
         notes.extend(results.judges.iter().map(judge));
     }

@@ -94,6 +94,10 @@ pub struct TrialResult {
     /// or if written queries were searched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index_recall: Option<Summary>,
+    /// The bytes of the index over its vectors, with the vectors; none if it compares none, or if the database that holds
+    /// them does not report them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index_bytes: Option<u64>,
     /// What the calls used, by model.
     #[serde(default)]
     pub usage: TrialUsage,
@@ -167,6 +171,7 @@ impl TrialResult {
             index_cost_usd: Some(0.0),
             index_tokens: 0,
             index_recall: None,
+            index_bytes: None,
             usage: TrialUsage::default(),
             not_enriched: None,
             p_value: None,

@@ -1,5 +1,5 @@
 //! Which databases an experiment uses, and whether they can be used: those into which it writes its chunks, and indexes of
-//! the user's own.
+//! the user's own, in databases or behind HTTP.
 
 use super::Session;
 use crate::{
@@ -11,8 +11,8 @@ use crate::{
 use databases::{CollectionDescription, CollectionPlace, DatabaseProblem, IndexedRecord, RecordFilter, VectorDatabase};
 use models::{EndpointAccess, Identity, InputKind};
 use rag::{
-    Choice, Component, ExistingIndexSettings, Models, PipelineConfig, embed::cosine, retrieve::RetrieverConfig,
-    vector_index::VectorIndexConfig,
+    Choice, Component, ExistingIndexSettings, IndexPlace, Models, PipelineConfig, SearchServiceSettings, embed::cosine,
+    retrieve::RetrieverConfig, vector_index::VectorIndexConfig,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -112,8 +112,12 @@ async fn existing_identity(
     (provider, index): (&str, &dyn ExistingIndexSettings),
     embedders: &BTreeSet<String>,
 ) -> Result<Identity, Error> {
-    let database = index.open_database(&session.context().environment)?;
-    let (place, address) = (index.place(), database.address());
+    let collection = match index.place() {
+        IndexPlace::Collection(collection) => collection,
+        IndexPlace::Service(service) => return service_identity(session, index.stated_version(), service),
+    };
+    let database = collection.open_database(&session.context().environment)?;
+    let (place, address) = (collection.collection_place(), database.address());
     let of = |problem| {
         rag::Error::Database(databases::Error {
             server: address.clone(),
@@ -139,6 +143,24 @@ async fn existing_identity(
         }),
     };
     Ok(Identity { provider: provider.to_owned(), model: place.name, revision: address, parameters })
+}
+
+/// What stands for what a program behind HTTP searches: its address and the version that the settings state.
+fn service_identity(
+    session: &Session,
+    version: Option<&str>,
+    service: &dyn SearchServiceSettings,
+) -> Result<Identity, Error> {
+    let identity = service.identity(session.context())?;
+    if version.is_none() {
+        let text = format!(
+            "space.retriever: {} has no `version`, so a later run takes its passages from the store, even if its index has \
+             changed: state a `version`, and another one when the index changes",
+            identity.model
+        );
+        session.setup().control.progress.warn(text);
+    }
+    Ok(identity)
 }
 
 /// Compares the vectors of some records with those of their texts. A model behind an endpoint is not asked, because that

@@ -7,8 +7,7 @@ use crate::{
 };
 use eval::metric::MetricContext;
 use models::{
-    Chat, Client, Embedder, Identity, ModelConfig, ModelTokenizer, Reranker,
-    provider::{self, Environment},
+    Chat, Client, Embedder, Identity, JsonService, ModelConfig, ModelTokenizer, Reranker, ServiceHandle, provider,
 };
 use rag::Context;
 use serde::{Deserialize, Serialize};
@@ -172,17 +171,25 @@ pub(crate) struct TurnModels<'a> {
     turn: CallTurn,
     /// Which of several answers to the same request is wanted.
     repeat: u32,
+    /// Whether programs that are no models are called even if they replied to the same request before: what they search
+    /// may have changed.
+    asks_anew: bool,
 }
 
 impl ModelHandles {
     /// The models for a task, whose chat calls take this place in the queue.
     pub(crate) fn in_turn(&self, turn: CallTurn) -> TurnModels<'_> {
-        TurnModels { models: self, turn, repeat: 0 }
+        TurnModels { models: self, turn, repeat: 0, asks_anew: false }
     }
 
     /// The models for one of several answers to the same requests.
     pub(crate) fn for_repeat(&self, repeat: u32) -> TurnModels<'_> {
         TurnModels { repeat, ..self.in_turn(CallTurn::default()) }
+    }
+
+    /// The models for questions of now, which must not be answered from what was searched at another time.
+    pub(crate) fn for_questions(&self) -> TurnModels<'_> {
+        TurnModels { asks_anew: true, ..self.in_turn(CallTurn::default()) }
     }
 }
 
@@ -208,8 +215,13 @@ impl rag::Models for TurnModels<'_> {
     fn reranker(&self, name: &str) -> Result<Reranker, rag::Error> {
         self.models.reranker(name).map_err(component_error)
     }
-    fn environment(&self) -> Option<Environment> {
-        Some(self.models.model_context().environment.clone())
+    fn model_context(&self) -> Option<&provider::ModelContext> {
+        Some(self.models.model_context())
+    }
+    fn service(&self, service: Arc<dyn JsonService>) -> Option<ServiceHandle> {
+        let handle = self.models.client.service(service).with_repeat(self.repeat);
+        let handle = handle.with_group(self.turn.group).with_priority(self.turn.priority);
+        Some(if self.asks_anew { handle.without_journal() } else { handle })
     }
 }
 

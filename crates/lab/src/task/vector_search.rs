@@ -1,7 +1,7 @@
 //! Searches vectors in the index of a trial, and compares what was found with an exact search.
 
 use crate::{Error, blocking::compute};
-use databases::{DatabaseQuery, SearchOptions};
+use databases::DatabaseQuery;
 use models::Matrix;
 use rag::{
     VectorSearch,
@@ -20,9 +20,9 @@ pub(crate) async fn nearest_entries(
     k: usize,
 ) -> Result<Vec<Vec<(u32, f32)>>, Error> {
     let missing = || Error::table("an index is searched that is not there");
-    if let VectorSearch::Database { ef, probes } = search {
+    if let VectorSearch::Database(search) = search {
         let database = indexes.iter().find_map(|index| index.get::<DatabaseIndex>()).ok_or_else(missing)?;
-        let options = SearchOptions { ef, probes, ..SearchOptions::top(k) };
+        let options = search.options(k);
         let queries: Vec<_> = range.map(|row| DatabaseQuery { vector: vectors.row(row), filter: None }).collect();
         let found = database.search(&queries, &options).await?;
         return Ok(found.into_iter().map(Option::unwrap_or_default).collect());
@@ -36,7 +36,7 @@ pub(crate) async fn nearest_entries(
                 let graph = indexes.iter().find_map(|index| index.get::<GraphIndex>()).ok_or_else(missing)?;
                 graph.search(dense, &queries, k, ef)?
             }
-            VectorSearch::Exact | VectorSearch::Database { .. } => dense.search(&queries, k)?,
+            VectorSearch::Exact | VectorSearch::Database(_) => dense.search(&queries, k)?,
         })
     });
     searched.await?

@@ -14,6 +14,8 @@ use std::sync::Arc;
 pub struct ServiceHandle {
     pub(super) caller: Caller,
     pub(super) service: Arc<dyn JsonService>,
+    /// Whether a reply is kept, and taken from the journal.
+    pub(super) uses_journal: bool,
 }
 
 call_settings!(ServiceHandle);
@@ -34,6 +36,12 @@ impl ServiceHandle {
         stated(self.service.as_ref(), reply)
     }
 
+    /// This handle, with replies that are neither kept nor taken from the journal.
+    #[must_use]
+    pub fn without_journal(self) -> Self {
+        Self { uses_journal: false, ..self }
+    }
+
     /// Answers one request, unless an equal one was answered before.
     ///
     /// A budget is charged with the tokens and dollars that are known of the call; unknown ones count as none.
@@ -50,14 +58,22 @@ impl ServiceHandle {
             async move {
                 let reply = service.call(&request).await?;
                 let StatedUsage { tokens, cost_usd } = stated(service.as_ref(), &reply);
-                Ok(CallAnswer {
+                let answer = CallAnswer {
                     response: to_text(&reply)?,
                     usage: tokens.unwrap_or_default(),
                     cost_usd: cost_usd.unwrap_or_default(),
                     seconds: reply.seconds,
                     parts: Vec::new(),
-                })
+                };
+                Ok((answer, reply))
             }
+        };
+        if !self.uses_journal {
+            return self.caller.direct(estimate, make).await;
+        }
+        let make = move || {
+            let made = make();
+            async move { Ok(made.await?.0) }
         };
         from_text(&self.caller.answer(key, estimate, make, None).await?)
     }

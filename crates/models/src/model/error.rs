@@ -4,7 +4,7 @@ mod report;
 pub(crate) mod section;
 
 pub use report::ErrorReport;
-pub use section::system_section;
+pub use section::{retriever_section, system_section};
 
 use crate::Cap;
 use section::{address_setting, malformed_advice, redirect_advice, request_settings};

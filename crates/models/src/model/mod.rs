@@ -17,7 +17,7 @@ pub(crate) mod visible;
 pub use cap::Cap;
 pub use chat::{ChatModel, ChatRequest, ChatResponse, Finish, Message, OnPiece, OnRestart, Role};
 pub use embedding::{EmbeddingModel, InputKind};
-pub use error::{Absence, Cause, Error, ErrorReport, FunctionError, system_section};
+pub use error::{Absence, Cause, Error, ErrorReport, FunctionError, retriever_section, system_section};
 pub use identity::{COMMAND_SCHEME, Identity, ModelPlace};
 pub use limits::{EndpointLimits, Limits};
 pub use long_texts::LongTexts;

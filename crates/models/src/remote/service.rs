@@ -6,8 +6,7 @@ use super::{
     http::{Conventions, Endpoint, EndpointSettings, MAX_RESPONSE, RawAnswer},
 };
 use crate::{
-    EndpointAccess, EndpointLimits, Error, Identity, Limits, Model, ServiceReply,
-    model::{section::system_section, visible::on_one_line},
+    EndpointAccess, EndpointLimits, Error, Identity, Limits, Model, ServiceReply, model::visible::on_one_line,
     provider::ModelContext,
 };
 use reqwest::{
@@ -23,8 +22,8 @@ const SHOWN: usize = 80;
 /// The settings of a program behind HTTP.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JsonEndpointSettings {
-    /// Its name under `[systems]`, for messages.
-    pub name: String,
+    /// How messages name it: the section with its settings, such as `[systems.app]`.
+    pub section: String,
     /// The whole address of its calls, without parameters. It is used as it is.
     pub url: String,
     /// The setting that holds the address, for messages. Default `url`.
@@ -59,7 +58,7 @@ pub struct JsonEndpointSettings {
 impl Default for JsonEndpointSettings {
     fn default() -> Self {
         Self {
-            name: String::new(),
+            section: String::new(),
             url: String::new(),
             address_setting: "url",
             method: Method::POST.to_string(),
@@ -84,17 +83,17 @@ impl JsonEndpointSettings {
     /// # Errors
     /// The address is missing, or cannot be one.
     pub fn address(&self, cx: &ModelContext) -> Result<String, Error> {
-        self.endpoint(&system_section(&self.name)).base(cx)
+        self.endpoint().base(cx)
     }
 
     /// What is sent to the endpoint besides requests.
     pub fn access(&self) -> EndpointAccess {
-        self.endpoint(&system_section(&self.name)).access()
+        self.endpoint().access()
     }
 
-    fn endpoint<'a>(&'a self, section: &'a str) -> EndpointSettings<'a> {
+    fn endpoint(&self) -> EndpointSettings<'_> {
         EndpointSettings {
-            model: section,
+            model: &self.section,
             base_url: &self.url,
             api_key_env: self.api_key_env.as_deref(),
             headers: &self.headers,
@@ -147,16 +146,15 @@ impl JsonEndpoint {
     /// # Errors
     /// A setting that cannot work, or a variable that is not set.
     pub fn new(identity: Identity, settings: JsonEndpointSettings, cx: &ModelContext) -> Result<Self, Error> {
-        let section = system_section(&settings.name);
         let method = Method::from_bytes(settings.method.to_uppercase().as_bytes()).map_err(|_| {
             let method = &settings.method;
             Error::bad_settings(
-                &section,
+                &settings.section,
                 format_args!("`method` is no HTTP method: `{method}`; write such as \"POST\""),
             )
         })?;
-        let remote = RemoteModel::new(identity, &settings.endpoint(&section), cx, |_| Ok(method))?;
-        let address = parsed(&section, remote.endpoint.base())?;
+        let remote = RemoteModel::new(identity, &settings.endpoint(), cx, |_| Ok(method))?;
+        let address = parsed(&settings.section, remote.endpoint.base())?;
         Ok(Self { remote, address, settings, context: cx.clone() })
     }
 
@@ -188,10 +186,9 @@ impl JsonEndpoint {
     /// # Errors
     /// No reply in time, a refusal, a reply that is larger than allowed, or a page for people.
     pub async fn get_text(&self, url: &str, setting: &'static str) -> Result<String, Error> {
-        let section = system_section(&self.settings.name);
         let settings = self.settings.at(url, setting);
-        let endpoint = settings.endpoint(&section).build_endpoint(&self.context)?;
-        let answer = endpoint.send(endpoint.client.get(parsed(&section, endpoint.base())?)).await?;
+        let endpoint = settings.endpoint().build_endpoint(&self.context)?;
+        let answer = endpoint.send(endpoint.client.get(parsed(&settings.section, endpoint.base())?)).await?;
         if is_page(&answer) {
             return Err(endpoint.malformed(format_args!("HTML, and not a version: check `{setting}`")));
         }
@@ -247,7 +244,7 @@ impl JsonEndpoint {
 
     /// A reply of another kind than JSON.
     fn not_json(&self, reason: String) -> Error {
-        Error::NotJson { model: system_section(&self.settings.name), reason }
+        Error::NotJson { model: self.settings.section.clone(), reason }
     }
 
     fn kept_headers(&self, headers: &HeaderMap) -> BTreeMap<String, String> {

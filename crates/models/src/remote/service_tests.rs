@@ -1,14 +1,18 @@
 //! A program on a simulated server, and what its replies become.
 
 use super::*;
-use crate::{Client, JsonService, RetryPolicy, StatedUsage, remote::testing::Bench};
+use crate::{Client, JsonService, RetryPolicy, StatedUsage, remote::testing::Bench, system_section};
 use async_trait::async_trait;
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
 use wiremock::ResponseTemplate;
 
 fn settings(bench: &Bench) -> JsonEndpointSettings {
-    JsonEndpointSettings { name: "app".to_owned(), url: bench.address("/ask"), ..JsonEndpointSettings::default() }
+    JsonEndpointSettings {
+        section: system_section("app"),
+        url: bench.address("/ask"),
+        ..JsonEndpointSettings::default()
+    }
 }
 
 fn endpoint(bench: &Bench, settings: JsonEndpointSettings) -> JsonEndpoint {
@@ -282,5 +286,5 @@ async fn addresses_that_cannot_be_are_refused_by_the_name_of_their_setting() {
 }
 
 fn settings_at(url: &str) -> JsonEndpointSettings {
-    JsonEndpointSettings { name: "app".to_owned(), url: url.to_owned(), ..JsonEndpointSettings::default() }
+    JsonEndpointSettings { section: system_section("app"), url: url.to_owned(), ..JsonEndpointSettings::default() }
 }

@@ -36,6 +36,9 @@ pub struct FilledCollection {
     pub dimensions: usize,
     /// Name and settings of the component, with the names of variables in place of secrets: how to reach the database.
     pub settings: Value,
+    /// The size of the collection with its search index, once it is filled; none if the database does not report it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -196,7 +199,8 @@ mod tests {
 
     fn filled(rows: usize) -> FilledCollection {
         let (address, collection) = ("memory://test".to_owned(), "reverie_1".to_owned());
-        FilledCollection { address, collection, key: "1".to_owned(), rows, dimensions: 2, settings: Value::Null }
+        let (key, settings) = ("1".to_owned(), Value::Null);
+        FilledCollection { address, collection, key, rows, dimensions: 2, settings, bytes: None }
     }
 
     #[test]

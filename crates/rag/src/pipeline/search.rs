@@ -37,6 +37,8 @@ pub(super) struct Search {
     /// Makes the vectors of queries, if a stage compares them.
     pub(super) embedder: Option<Embedder>,
     pub(super) retriever_compares: bool,
+    /// Whether the retriever searches chunks, and not an index of the user's own.
+    pub(super) searches_chunks: bool,
     /// Whether a step may compare the vector of the question.
     pub(super) steps_compare: bool,
     pub(super) query: Box<dyn QueryWriter>,
@@ -249,7 +251,7 @@ fn is_small(corpus: &Corpus<'_>) -> bool {
     let chunks = corpus.table.searchable().len();
     let dimensions = |index: &Arc<OpenIndex>| index.get::<DenseIndex>().map_or(0, DenseIndex::dimensions);
     // A search that waits for a database is no work for this thread.
-    !matches!(corpus.vector_search, VectorSearch::Database { .. })
+    !matches!(corpus.vector_search, VectorSearch::Database(_))
         && chunks <= FEW_CHUNKS
         && corpus.indexes.iter().all(|index| chunks * dimensions(index) <= FEW_NUMBERS)
 }

@@ -2,7 +2,7 @@
 
 use super::{Retriever, SearchOutput, placing::PlacedTexts, reciprocal_rank_of_passages, touched};
 use crate::{
-    Context, Error, ExistingIndexSettings, Filter, Hit, Passage,
+    Context, Error, ExistingCollectionSettings, Filter, Hit, Passage,
     component::{default_candidates, ensure},
     corpus::{Corpus, Query},
     database::{self, DatabaseSettings},
@@ -54,10 +54,29 @@ pub(super) fn named_fields(
     own.chain(fields.clone()).collect()
 }
 
-/// Implements [`ExistingIndexSettings`] for settings with `version` and a method `collection`.
+/// Implements [`ExistingIndexSettings`](crate::ExistingIndexSettings) for settings of a database with `version` and a method
+/// `collection`.
 macro_rules! existing_index {
     ($Config:ident) => {
         impl $crate::ExistingIndexSettings for $Config {
+            fn endpoint_access(&self) -> models::EndpointAccess {
+                $crate::database::endpoint_access(self)
+            }
+
+            fn index_name(&self) -> String {
+                format!("{}:{}", $crate::database::name(self), self.collection().name)
+            }
+
+            fn stated_version(&self) -> Option<&str> {
+                self.version.as_deref()
+            }
+
+            fn place(&self) -> $crate::IndexPlace<'_> {
+                $crate::IndexPlace::Collection(self)
+            }
+        }
+
+        impl $crate::ExistingCollectionSettings for $Config {
             fn open_database(
                 &self,
                 environment: &models::provider::Environment,
@@ -65,20 +84,8 @@ macro_rules! existing_index {
                 $crate::database::open(self, environment)
             }
 
-            fn endpoint_access(&self) -> models::EndpointAccess {
-                $crate::database::endpoint_access(self)
-            }
-
-            fn database_name(&self) -> String {
-                $crate::database::name(self)
-            }
-
-            fn place(&self) -> databases::CollectionPlace {
+            fn collection_place(&self) -> databases::CollectionPlace {
                 self.collection()
-            }
-
-            fn stated_version(&self) -> Option<&str> {
-                self.version.as_deref()
             }
         }
     };
@@ -99,7 +106,7 @@ pub(super) struct ExistingIndex {
 impl ExistingIndex {
     /// Checks the settings, and opens the database if the context knows the environment.
     pub(super) fn new(
-        settings: &(impl DatabaseSettings + ExistingIndexSettings),
+        settings: &(impl DatabaseSettings + ExistingCollectionSettings),
         options: SearchOptions,
         cx: &Context<'_>,
     ) -> Result<Self, Error> {
@@ -108,9 +115,11 @@ impl ExistingIndex {
         super::check_top_k(component, options.top)?;
         ensure(component, options.ef.is_none_or(|ef| ef > 0), "ef must be at least 1")?;
         ensure(component, options.probes.is_none_or(|probes| probes > 0), "probes must be at least 1")?;
-        let environment = cx.models.and_then(|models| models.environment());
-        let database = environment.map(|environment| database::open(settings, &environment)).transpose()?;
-        Ok(Self { component, database, place: settings.place(), options, words: false })
+        let is_possible = options.oversampling.is_none_or(|times| (1..=100).contains(&times));
+        ensure(component, is_possible, "oversampling must be from 1 to 100")?;
+        let context = cx.models.and_then(|models| models.model_context());
+        let database = context.map(|context| database::open(settings, &context.environment)).transpose()?;
+        Ok(Self { component, database, place: settings.collection_place(), options, words: false })
     }
 
     /// Searches by words too, where the database can, and joins both lists.
@@ -224,12 +233,7 @@ fn placed(record: FoundRecord, texts: &PlacedTexts<'_>) -> Passage {
         _ => None,
     });
     let named = word("path");
-    let document = named.as_deref().and_then(|name| texts.document_of(name));
-    let place = match (&named, &document) {
-        // A document that is not in the corpus holds no place of it.
-        (Some(_), None) => None,
-        _ => texts.place(&text, document.as_deref(), None),
-    };
+    let (document, place) = texts.place_named(&text, named.as_deref());
     let (document, span, rows) = match place {
         Some(place) => (place.document, place.span, place.rows),
         None => (document.or(named).unwrap_or_else(|| record_name(&record.id)), Default::default(), Vec::new()),

@@ -118,6 +118,7 @@ impl Config {
             metadata: self.metadata.clone(),
             metric: self.metric.into(),
             condition: self.condition.clone(),
+            ..ExistingFields::default()
         };
         CollectionPlace::existing(&self.collection, fields)
     }

@@ -36,6 +36,7 @@ components! {
         Qdrant => qdrant,
         Milvus => milvus,
         Elasticsearch => elasticsearch,
+        Http => http,
         Python => python,
         None => none,
     }
@@ -133,15 +134,14 @@ async fn dense_search(
 ) -> Result<Vec<Vec<Hit>>, Error> {
     let vectors: Option<Vec<&[f32]>> = queries.iter().map(|query| query.embedding).collect();
     let vectors = vectors.ok_or(Error::Needs { component, part: "a vector of the question" })?;
-    if let VectorSearch::Database { ef, probes } = corpus.vector_search {
+    if let VectorSearch::Database(search) = corpus.vector_search {
         let database = corpus.index::<DatabaseIndex>(component)?;
-        let options = SearchOptions { ef, probes, ..SearchOptions::top(k) };
-        return database_search((database, options), queries, &vectors, corpus).await;
+        return database_search((database, search.options(k)), queries, &vectors, corpus).await;
     }
     let index = corpus.index::<DenseIndex>(component)?;
     let graph = match corpus.vector_search {
         VectorSearch::Graph { ef } => Some((corpus.index::<GraphIndex>(component)?, ef)),
-        VectorSearch::Exact | VectorSearch::Database { .. } => None,
+        VectorSearch::Exact | VectorSearch::Database(_) => None,
     };
     let among_all = |vectors: &[&[f32]]| match graph {
         Some((graph, ef)) => graph.search(index, vectors, k, ef),

@@ -4,6 +4,11 @@
 //! comes after it. Nothing is written there. The trial's embedder must be the one that filled the table: before a run, the
 //! texts of some rows are embedded and compared with their vectors. The right to `select` is enough.
 //!
+//! `hybrid = true` also searches the texts for any word of the question, and joins both lists by reciprocal rank fusion.
+//! PostgreSQL ranks by `ts_rank`, which does not know how rare a word is. A column of words with an index makes it fast:
+//! `alter table docs add words tsvector generated always as (to_tsvector('english', text)) stored; create index on docs
+//! using gin (words)`.
+//!
 //! The chunker of such a trial is `none`. Passages are looked for in the corpus by their text, in the document that
 //! `document` names, so that evidence can be found in them; a passage that is in no document counts as irrelevant.
 //! Source: [pgvector](https://github.com/pgvector/pgvector).
@@ -18,7 +23,9 @@ use crate::{
     component::{database_settings, ensure},
     database::{DatabaseConnection, DatabaseSettings},
 };
-use databases::{AccessSettings, CollectionPlace, ExistingFields, PgvectorDatabase, SearchOptions, VectorDatabase};
+use databases::{
+    AccessSettings, CollectionPlace, ExistingFields, PgvectorDatabase, SearchOptions, TextSearch, VectorDatabase,
+};
 use std::{collections::BTreeMap, sync::Arc};
 
 pub(super) const VERSION: u32 = 1;
@@ -58,8 +65,20 @@ database_settings! {
         pub ef: Option<u32> = None,
         /// The clusters that an `ivfflat` index looks into. Default: the server's.
         pub probes: Option<u32> = None,
+        /// Searches an index over `binary_quantize(vector)`, one bit a number: how many times `top_k` rows it finds, of which
+        /// the nearest by their vectors are returned. Default: 1 if the table has such an index alone, else it is not
+        /// searched.
+        pub oversampling: Option<u32> = None,
         /// Whether to compare every vector, without the index. Default false.
         pub exact: bool = false,
+        /// Whether to search by words too, by PostgreSQL's full-text search. Default false.
+        pub hybrid: bool = false,
+        /// How texts are cut into words: a text search configuration, such as `english` or `simple`. Default `english`; only
+        /// with `hybrid`.
+        pub language: String = "english".to_owned(),
+        /// The column with the words of each text, of the type `tsvector`. Without it, every search reads all texts; only
+        /// with `hybrid`.
+        pub words: Option<String> = None,
         /// What stands for the content of the table in keys. Default: its number of rows, and PostgreSQL's count of
         /// changes.
         pub version: Option<String> = None,
@@ -97,9 +116,10 @@ existing_index!(Config);
 impl Config {
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Retriever>, Error> {
         ensure(NAME, !self.table.is_empty(), "table is missing; name the table with the vectors")?;
-        let options =
-            SearchOptions { top: self.top_k, ef: self.ef, probes: self.probes, exact: self.exact, with_content: true };
-        Ok(Box::new(ExistingIndex::new(self, options, cx)?))
+        let Self { ef, probes, oversampling, exact, .. } = *self;
+        let options = SearchOptions { ef, probes, oversampling, exact, with_content: true, ..SearchOptions::top(self.top_k) };
+        ensure(NAME, self.hybrid || self.words.is_none(), "`words` is used by a search with `hybrid = true` alone")?;
+        Ok(Box::new(ExistingIndex::new(self, options, cx)?.with_words(self.hybrid)))
     }
 
     fn collection(&self) -> CollectionPlace {
@@ -112,6 +132,9 @@ impl Config {
             metadata: self.metadata.clone(),
             metric: self.metric.into(),
             condition: self.condition.clone(),
+            text_search: self
+                .hybrid
+                .then(|| TextSearch { language: self.language.clone(), column: self.words.clone() }),
         };
         CollectionPlace::existing(&self.table, fields)
     }

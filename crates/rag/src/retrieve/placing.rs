@@ -54,6 +54,17 @@ impl<'a> PlacedTexts<'a> {
         }
     }
 
+    /// The document that another program calls so, and the place of a text in it, or in any document if it names none.
+    pub(super) fn place_named(&self, text: &str, named: Option<&str>) -> (Option<String>, Option<TextPlace>) {
+        let document = named.and_then(|name| self.document_of(name));
+        let place = match (named, &document) {
+            // A document that is not in the corpus holds no place of it.
+            (Some(_), None) => None,
+            _ => self.place(text, document.as_deref(), None),
+        };
+        (document, place)
+    }
+
     /// The document of this path, or else the only one with this file name, or with this name without its ending.
     pub(super) fn document_of(&self, name: &str) -> Option<String> {
         if !self.table.of_document(name).is_empty() {

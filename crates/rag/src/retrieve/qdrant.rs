@@ -57,6 +57,9 @@ database_settings! {
         pub top_k: usize = 5,
         /// How many near vectors the graph keeps during a search. Default: the collection's.
         pub ef: Option<u32> = None,
+        /// In a collection with quantization: how many times `top_k` points are found by the smaller vectors, of which the
+        /// nearest by their own vectors are returned. Default: the server's.
+        pub oversampling: Option<u32> = None,
         /// Whether to compare every vector, without the graph. Default false.
         pub exact: bool = false,
         /// The key of the server, as `env:NAME`; none if not set.
@@ -97,8 +100,8 @@ existing_index!(Config);
 impl Config {
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Retriever>, Error> {
         ensure(NAME, !self.collection.is_empty(), "collection is missing; name the collection with the vectors")?;
-        let (ef, exact) = (self.ef, self.exact);
-        let options = SearchOptions { ef, exact, with_content: true, ..SearchOptions::top(self.top_k) };
+        let Self { ef, exact, oversampling, .. } = *self;
+        let options = SearchOptions { ef, exact, oversampling, with_content: true, ..SearchOptions::top(self.top_k) };
         Ok(Box::new(ExistingIndex::new(self, options, cx)?))
     }
 
@@ -112,6 +115,7 @@ impl Config {
             metadata: self.metadata.clone(),
             metric: self.metric.into(),
             condition: self.condition.clone(),
+            ..ExistingFields::default()
         };
         CollectionPlace::existing(&self.collection, fields)
     }

@@ -7,9 +7,7 @@ use super::{
     template::{JsonTemplate, Placeholder, TextTemplate},
 };
 use async_trait::async_trait;
-use models::{
-    Error, Identity, JsonEndpoint, JsonService, Limits, Model, RateHints, ServiceReply, StatedUsage, system_section,
-};
+use models::{Error, Identity, JsonEndpoint, JsonService, Limits, Model, RateHints, ServiceReply, StatedUsage};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -21,20 +19,22 @@ const WITH_BODY: [&str; 3] = ["POST", "PUT", "PATCH"];
 const QUERY: &str = "query";
 const BODY: &str = "body";
 
-/// A kind of system that is called over HTTP.
+/// A kind of program that is called over HTTP.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct HttpKind {
+pub(crate) struct HttpKind {
     /// Its name in identities.
-    pub(super) provider: &'static str,
+    pub(crate) provider: &'static str,
+    /// The section with its settings, by which messages name it.
+    pub(crate) section: fn(name: &str) -> String,
     /// The setting that holds the address.
-    pub(super) address_setting: &'static str,
+    pub(crate) address_setting: &'static str,
     /// The settings that hold templates, as a sentence names them.
-    pub(super) templates: &'static str,
+    pub(crate) templates: &'static str,
 }
 
 /// The templates of a request.
 #[derive(Debug, Clone, Default)]
-pub(super) struct RequestTemplates {
+pub(crate) struct RequestTemplates {
     query: BTreeMap<String, TextTemplate>,
     body: Option<JsonTemplate>,
 }
@@ -82,7 +82,7 @@ impl RequestTemplates {
 }
 
 /// A system that is called over HTTP.
-pub(super) struct HttpSystem {
+pub(crate) struct HttpSystem {
     section: String,
     templates: RequestTemplates,
     reader: ReplyReader,
@@ -93,13 +93,13 @@ pub(super) struct HttpSystem {
 impl HttpSystem {
     /// A system at an endpoint, with the templates of its requests, and the readers of its replies.
     pub(super) fn new(
-        cx: &SystemContext<'_>,
+        (kind, cx): (HttpKind, &SystemContext<'_>),
         endpoint: JsonEndpoint,
         templates: RequestTemplates,
         (reader, usage): (ReplyReader, UsageReader),
     ) -> Self {
         Self {
-            section: system_section(cx.name),
+            section: (kind.section)(cx.name),
             templates,
             reader,
             version_header: cx.version_header.map(str::to_lowercase),

@@ -117,7 +117,7 @@ impl Default for Config {
     }
 }
 
-const HTTP: HttpKind = HttpKind { provider: "http", address_setting: "url", templates: "`body` or `query`" };
+const HTTP: HttpKind = HttpKind { provider: "http", section: system_section, address_setting: "url", templates: "`body` or `query`" };
 
 impl Config {
     pub(super) fn build(&self, cx: &SystemContext<'_>) -> Result<Arc<dyn System>, Error> {
@@ -125,20 +125,25 @@ impl Config {
     }
 
     /// The system with these settings, as a kind that is called over HTTP.
-    pub(super) fn system(&self, kind: HttpKind, cx: &SystemContext<'_>) -> Result<HttpSystem, Error> {
-        let section = system_section(cx.name);
+    pub(crate) fn system(&self, kind: HttpKind, cx: &SystemContext<'_>) -> Result<HttpSystem, Error> {
+        let section = (kind.section)(cx.name);
         let refused = |reason: String| Error::Config(format!("{section}: {reason}"));
         let usage = UsageReader::new(&self.usage, cx.price.unwrap_or_default()).map_err(refused)?;
-        let settings = self.endpoint(kind, cx.name, cx.version_header);
+        let settings = self.endpoint(kind, section.clone(), cx.version_header);
         let endpoint = JsonEndpoint::new(self.identity_as(kind, cx)?, settings, cx.models)?;
         let templates = self.templates().map_err(refused)?;
-        Ok(HttpSystem::new(cx, endpoint, templates, (self.reader().map_err(refused)?, usage)))
+        Ok(HttpSystem::new((kind, cx), endpoint, templates, (self.reader().map_err(refused)?, usage)))
     }
 
     /// The settings of the endpoint.
-    pub(super) fn endpoint(&self, kind: HttpKind, name: &str, version_header: Option<&str>) -> JsonEndpointSettings {
+    pub(super) fn endpoint(
+        &self,
+        kind: HttpKind,
+        section: String,
+        version_header: Option<&str>,
+    ) -> JsonEndpointSettings {
         JsonEndpointSettings {
-            name: name.to_owned(),
+            section,
             url: self.url.clone(),
             address_setting: kind.address_setting,
             method: self.method.clone(),
@@ -156,7 +161,7 @@ impl Config {
         }
     }
 
-    pub(super) fn templates(&self) -> Result<RequestTemplates, String> {
+    fn templates(&self) -> Result<RequestTemplates, String> {
         RequestTemplates::new(&self.query, self.body.as_ref(), &self.method)
     }
 
@@ -172,12 +177,42 @@ impl Config {
 
     /// See [`SystemSettings::check`], for any kind.
     pub(super) fn check_as(&self, kind: HttpKind, parameters: &BTreeMap<String, Vec<Value>>) -> Result<(), String> {
+        let templates = self.check_templates(kind)?;
+        check_placeholders(&templates.placeholders(), parameters, kind.templates)
+    }
+
+    /// Checks settings whose requests may hold the question and these values, and must hold the question or the first of
+    /// the values.
+    ///
+    /// # Errors
+    /// A sentence that names the setting.
+    pub(crate) fn check_with_values(&self, kind: HttpKind, values: &[&str]) -> Result<(), String> {
+        let (templates, places) = (self.check_templates(kind)?, kind.templates);
+        let used = templates.placeholders();
+        let is_known = |used: &&Placeholder| match used {
+            Placeholder::Question => true,
+            Placeholder::Parameter(name) => values.contains(&name.as_str()),
+            _ => false,
+        };
+        let known = || values.iter().map(|name| format!("{{{name}}}")).collect::<Vec<_>>().join(", ");
+        if let Some(unknown) = used.iter().find(|used| !is_known(used)) {
+            let known = known();
+            return Err(format!("`{unknown}` in {places} is no placeholder: there are {{question}}, {known}"));
+        }
+        let is_first = |used: &Placeholder| matches!(used, Placeholder::Parameter(name) if values.first() == Some(&name.as_str()));
+        match used.iter().any(|used| **used == Placeholder::Question || is_first(used)) {
+            true => Ok(()),
+            false => Err(format!("{{question}} is not sent: write it into {places}")),
+        }
+    }
+
+    /// Checks everything but the names of the placeholders.
+    fn check_templates(&self, kind: HttpKind) -> Result<RequestTemplates, String> {
         let address = kind.address_setting;
         if self.url.contains(['{', '}']) {
             return Err(format!("`{address}` takes no placeholders: write them into {}", kind.templates));
         }
         let templates = self.templates()?;
-        check_placeholders(&templates.placeholders(), parameters, kind.templates)?;
         self.reader()?;
         UsageReader::new(&self.usage, SystemPrice::default())?;
         if !self.retry_timeouts && self.limits.hedge.is_some_and(|share| share > 0.0) {
@@ -185,12 +220,12 @@ impl Config {
                 "`limits.hedge` makes calls twice, and `retry_timeouts = false` forbids it: remove one".to_owned()
             );
         }
-        Ok(())
+        Ok(templates)
     }
 
     /// See [`SystemSettings::identity`], for any kind.
-    pub(super) fn identity_as(&self, kind: HttpKind, cx: &SystemContext<'_>) -> Result<Identity, Error> {
-        let address = self.endpoint(kind, cx.name, None).address(cx.models)?;
+    pub(crate) fn identity_as(&self, kind: HttpKind, cx: &SystemContext<'_>) -> Result<Identity, Error> {
+        let address = self.endpoint(kind, (kind.section)(cx.name), None).address(cx.models)?;
         let mut parameters = Map::new();
         if !cx.version.is_empty() {
             parameters.insert("version".to_owned(), cx.version.into());
@@ -212,14 +247,14 @@ impl Config {
     }
 
     /// See [`SystemSettings::endpoint_access`], for any kind.
-    pub(super) fn access_as(&self, kind: HttpKind) -> EndpointAccess {
+    pub(crate) fn access_as(&self, kind: HttpKind) -> EndpointAccess {
         let fields = match &self.body {
             Some(Value::Object(fields)) => {
                 fields.iter().map(|(name, value)| (name.clone(), value.to_string())).collect()
             }
             _ => Vec::new(),
         };
-        EndpointAccess { fields, ..self.endpoint(kind, "", None).access() }
+        EndpointAccess { fields, ..self.endpoint(kind, String::new(), None).access() }
     }
 
     /// Whether the messages before a question are sent.
@@ -229,7 +264,7 @@ impl Config {
     }
 
     /// The names of the parameters that templates use.
-    pub(super) fn used_parameters(&self) -> BTreeSet<String> {
+    pub(crate) fn used_parameters(&self) -> BTreeSet<String> {
         let templates = self.templates().unwrap_or_default();
         let name = |placeholder: &Placeholder| match placeholder {
             Placeholder::Parameter(name) => Some(name.clone()),

@@ -13,7 +13,9 @@ mod template;
 mod testing;
 
 pub use common::{ReplyMistake, read_reply, usage_of_reply};
+pub(crate) use endpoint::HttpKind;
 pub use guess::GuessedPaths;
+pub(crate) use http::Config as HttpSettings;
 pub use reply::{PassagePaths, UsagePaths};
 
 use async_trait::async_trait;

@@ -67,7 +67,7 @@ impl Config {
         let refuse = |reason: String| Error::Config(format!("{} object: {reason}", system_section(cx.name)));
         self.check(&BTreeMap::new()).map_err(refuse)?;
         let settings = JsonEndpointSettings {
-            name: cx.name.to_owned(),
+            section: system_section(cx.name),
             url: self.digest.clone(),
             address_setting: "digest",
             timeout_seconds: self.timeout_seconds,

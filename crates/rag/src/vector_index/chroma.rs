@@ -9,7 +9,7 @@ use super::{VectorIndexSettings, record::FilledDatabase};
 use crate::{
     Component, Context, Error,
     component::{database_settings, ensure},
-    corpus::VectorSearch,
+    corpus::{DatabaseSearch, VectorSearch},
     database::{DatabaseConnection, DatabaseSettings},
     index::{IndexKind, Indexes},
 };
@@ -82,7 +82,7 @@ impl Config {
         for (name, value) in [("tenant", &self.tenant), ("database", &self.database)] {
             ensure(NAME, !value.is_empty(), format!("{name} is empty"))?;
         }
-        Ok(VectorSearch::Database { ef: None, probes: None })
+        Ok(VectorSearch::Database(DatabaseSearch::default()))
     }
 }
 

@@ -11,7 +11,7 @@ use super::{VectorIndexSettings, record::FilledDatabase};
 use crate::{
     Component, Context, Error,
     component::{database_settings, ensure},
-    corpus::VectorSearch,
+    corpus::{DatabaseSearch, VectorSearch},
     database::{DatabaseConnection, DatabaseSettings},
     index::{IndexKind, Indexes},
 };
@@ -103,8 +103,8 @@ impl Config {
             ensure(NAME, (2..=most).contains(&value), format!("{name} is {value}, but must be from 2 to {most}"))?;
         }
         Ok(match self.kind {
-            ElasticsearchKind::Hnsw => VectorSearch::Database { ef: Some(self.ef), probes: None },
-            ElasticsearchKind::Exact => VectorSearch::Database { ef: None, probes: None },
+            ElasticsearchKind::Hnsw => VectorSearch::Database(DatabaseSearch { ef: Some(self.ef), ..DatabaseSearch::default() }),
+            ElasticsearchKind::Exact => VectorSearch::Database(DatabaseSearch::default()),
         })
     }
 }

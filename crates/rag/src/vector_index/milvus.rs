@@ -13,7 +13,7 @@ use super::{VectorIndexSettings, record::FilledDatabase};
 use crate::{
     Component, Context, Error,
     component::{database_settings, ensure},
-    corpus::VectorSearch,
+    corpus::{DatabaseSearch, VectorSearch},
     database::{DatabaseConnection, DatabaseSettings},
     index::{IndexKind, Indexes},
 };
@@ -127,9 +127,9 @@ impl Config {
         within("probes", self.probes, 1, 65_536)?;
         ensure(NAME, !self.database.is_empty(), "database is empty")?;
         Ok(match self.kind {
-            MilvusKind::Hnsw => VectorSearch::Database { ef: Some(self.ef), probes: None },
-            MilvusKind::Ivfflat => VectorSearch::Database { ef: None, probes: Some(self.probes) },
-            MilvusKind::Exact => VectorSearch::Database { ef: None, probes: None },
+            MilvusKind::Hnsw => VectorSearch::Database(DatabaseSearch { ef: Some(self.ef), ..DatabaseSearch::default() }),
+            MilvusKind::Ivfflat => VectorSearch::Database(DatabaseSearch { probes: Some(self.probes), ..DatabaseSearch::default() }),
+            MilvusKind::Exact => VectorSearch::Database(DatabaseSearch::default()),
         })
     }
 }

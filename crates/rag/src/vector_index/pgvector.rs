@@ -9,12 +9,12 @@
 
 use super::{
     VectorIndexSettings,
-    record::{FilledDatabase, VectorPrecision},
+    record::{FilledDatabase, VectorPrecision, check_quantized, search_settings},
 };
 use crate::{
     Component, Context, Error,
     component::{database_settings, ensure},
-    corpus::VectorSearch,
+    corpus::{DatabaseSearch, VectorSearch},
     database::{DatabaseConnection, DatabaseSettings},
     index::{IndexKind, Indexes},
 };
@@ -59,9 +59,12 @@ database_settings! {
         /// Of `ivfflat`: the clusters that a search looks into. Trials that differ in this alone share one table.
         /// Default 10.
         pub probes: u32 = 10,
-        /// `f32`, or `f16` for half of the memory. With an index, `f32` takes at most 2,000 dimensions, `f16` 4,000.
-        /// Default `f32`.
+        /// `f32`; `f16` for half of the memory; `binary` for an index over one bit a number, which is much smaller. With an
+        /// index, `f32` takes at most 2,000 dimensions, `f16` 4,000, `binary` 16,000. Default `f32`.
         pub precision: VectorPrecision = VectorPrecision::F32,
+        /// Of `precision = "binary"`: how many times as many chunks as are returned the index finds; the nearest of them by
+        /// their 32-bit vectors are returned. Trials that differ in this alone share one table. Default 4.
+        pub oversampling: u32 = 4,
         /// The schema of the table. Default `public`.
         pub schema: String = DEFAULT_SCHEMA.to_owned(),
     }
@@ -80,8 +83,10 @@ impl VectorIndexSettings for Config {
 
     fn search_settings(&self) -> Option<Value> {
         match self.kind {
-            PgvectorKind::Hnsw => Some(json!({ "ef": self.ef })),
-            PgvectorKind::Ivfflat => Some(json!({ "probes": self.probes })),
+            PgvectorKind::Hnsw => Some(search_settings(json!({ "ef": self.ef }), self.search().oversampling)),
+            PgvectorKind::Ivfflat => {
+                Some(search_settings(json!({ "probes": self.probes }), self.search().oversampling))
+            }
             PgvectorKind::Exact => None,
         }
     }
@@ -145,11 +150,18 @@ impl Config {
         let reason = format!("ef_construction is {}, but must be at least twice m ({})", self.ef_construction, self.m);
         ensure(NAME, self.kind != PgvectorKind::Hnsw || self.ef_construction >= 2 * self.m, reason)?;
         ensure(NAME, !self.schema.is_empty() && !self.schema.contains('.'), "schema must be the name of a schema")?;
-        Ok(match self.kind {
-            PgvectorKind::Hnsw => VectorSearch::Database { ef: Some(self.ef), probes: None },
-            PgvectorKind::Ivfflat => VectorSearch::Database { ef: None, probes: Some(self.probes) },
-            PgvectorKind::Exact => VectorSearch::Database { ef: None, probes: None },
-        })
+        let reason = "pgvector has no index over 8 bits a number: take `f16` or `binary`";
+        ensure(NAME, self.precision != VectorPrecision::Int8, reason)?;
+        check_quantized(NAME, self.precision(), self.oversampling, self.kind == PgvectorKind::Exact)?;
+        Ok(VectorSearch::Database(self.search()))
+    }
+
+    fn search(&self) -> DatabaseSearch {
+        DatabaseSearch {
+            ef: (self.kind == PgvectorKind::Hnsw).then_some(self.ef),
+            probes: (self.kind == PgvectorKind::Ivfflat).then_some(self.probes),
+            oversampling: self.precision().is_quantized().then_some(self.oversampling),
+        }
     }
 }
 
@@ -174,6 +186,8 @@ mod tests {
         for config in [
             Config { ef: 1001, ..Config::default() },
             Config { m: 40, ..Config::default() },
+            Config { precision: VectorPrecision::Int8, ..Config::default() },
+            Config { precision: VectorPrecision::Binary, kind: PgvectorKind::Exact, ..Config::default() },
             Config { probes: 0, ..Config::default() },
             Config { schema: String::new(), ..Config::default() },
             Config { url: "postgresql://me:secret@host/db".to_owned(), ..Config::default() },

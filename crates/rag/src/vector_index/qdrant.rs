@@ -11,12 +11,12 @@
 
 use super::{
     VectorIndexSettings,
-    record::{FilledDatabase, VectorPrecision},
+    record::{FilledDatabase, VectorPrecision, check_quantized, search_settings},
 };
 use crate::{
     Component, Context, Error,
     component::{database_settings, ensure},
-    corpus::VectorSearch,
+    corpus::{DatabaseSearch, VectorSearch},
     database::{DatabaseConnection, DatabaseSettings},
     index::{IndexKind, Indexes},
 };
@@ -50,8 +50,12 @@ database_settings! {
         /// Of `hnsw`: how many near vectors are kept during a search. Trials that differ in this alone share one
         /// collection. Default 100.
         pub ef: u32 = 100,
-        /// `f32`, or `f16` for half of the memory. Default `f32`.
+        /// `f32`; `f16` for half of the memory; `int8` or `binary` for an index over a copy of 8 bits or of one bit a
+        /// number, which is a quarter or a 32nd of the memory. Default `f32`.
         pub precision: VectorPrecision = VectorPrecision::F32,
+        /// Of `precision` `int8` and `binary`: how many times as many chunks as are returned the index finds; the nearest of
+        /// them by their 32-bit vectors are returned. Trials that differ in this alone share one collection. Default 4.
+        pub oversampling: u32 = 4,
         /// The key of the server, as `env:NAME`; none if not set.
         pub api_key: Option<String> = None,
     }
@@ -70,7 +74,7 @@ impl VectorIndexSettings for Config {
 
     fn search_settings(&self) -> Option<Value> {
         match self.kind {
-            QdrantKind::Hnsw => Some(json!({ "ef": self.ef })),
+            QdrantKind::Hnsw => Some(search_settings(json!({ "ef": self.ef }), self.search().oversampling)),
             QdrantKind::Exact => None,
         }
     }
@@ -110,16 +114,21 @@ impl Config {
         for (name, value) in [("m", self.m), ("ef_construction", self.ef_construction), ("ef", self.ef)] {
             ensure(NAME, (4..=4096).contains(&value), format!("{name} is {value}, but must be from 4 to 4096"))?;
         }
-        Ok(match self.kind {
-            QdrantKind::Hnsw => VectorSearch::Database { ef: Some(self.ef), probes: None },
-            QdrantKind::Exact => VectorSearch::Database { ef: None, probes: None },
-        })
+        check_quantized(NAME, self.precision(), self.oversampling, self.kind == QdrantKind::Exact)?;
+        Ok(VectorSearch::Database(self.search()))
+    }
+
+    fn search(&self) -> DatabaseSearch {
+        let ef = (self.kind == QdrantKind::Hnsw).then_some(self.ef);
+        let oversampling = self.precision().is_quantized().then_some(self.oversampling);
+        DatabaseSearch { ef, oversampling, ..DatabaseSearch::default() }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::vector_index::record::build_settings;
 
     #[test]
     fn what_is_searched_more_thoroughly_is_the_same_collection() {
@@ -127,6 +136,11 @@ mod tests {
         assert_eq!(one.search_index(), other.search_index());
         assert_ne!(one.search_settings(), other.search_settings());
         assert_ne!(one.search_index(), Config { kind: QdrantKind::Exact, ..Config::default() }.search_index());
+        let quantized = |oversampling| Config { precision: VectorPrecision::Int8, oversampling, ..Config::default() };
+        assert_eq!(build_settings(&quantized(2)), build_settings(&quantized(8)));
+        assert_ne!(build_settings(&quantized(2)), build_settings(&one));
+        assert_ne!(quantized(2).search_settings(), quantized(8).search_settings());
+        assert_eq!(one.search_settings(), Config { oversampling: 8, ..one }.search_settings(), "there is no copy");
     }
 
     #[test]
@@ -134,6 +148,8 @@ mod tests {
         for config in [
             Config { ef: 0, ..Config::default() },
             Config { m: 5000, ..Config::default() },
+            Config { precision: VectorPrecision::Int8, oversampling: 0, ..Config::default() },
+            Config { precision: VectorPrecision::Binary, kind: QdrantKind::Exact, ..Config::default() },
             Config { api_key: Some("secret".to_owned()), ..Config::default() },
         ] {
             assert!(config.build(&Context::default()).is_err(), "{config:?}");

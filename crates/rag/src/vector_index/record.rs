@@ -1,6 +1,6 @@
 //! What is written into a database that is filled with chunks.
 
-use crate::{Chunk, database::DatabaseSettings};
+use crate::{Chunk, Error, component::ensure, database::DatabaseSettings};
 use databases::{IndexedRecord, RecordId, SearchIndexSpec, StoredPrecision};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -16,6 +16,10 @@ pub enum VectorPrecision {
     F32,
     /// 16 bits a number.
     F16,
+    /// 32 bits a number, and a copy of 8 bits a number that the index searches.
+    Int8,
+    /// 32 bits a number, and a copy of one bit a number that the index searches.
+    Binary,
 }
 
 impl From<VectorPrecision> for StoredPrecision {
@@ -23,6 +27,8 @@ impl From<VectorPrecision> for StoredPrecision {
         match precision {
             VectorPrecision::F32 => Self::F32,
             VectorPrecision::F16 => Self::F16,
+            VectorPrecision::Int8 => Self::Int8,
+            VectorPrecision::Binary => Self::Binary,
         }
     }
 }
@@ -41,6 +47,27 @@ pub(crate) trait FilledDatabase: DatabaseSettings {
     fn collection(&self, name: &str) -> String {
         name.to_owned()
     }
+}
+
+/// The settings of a search that has this setting of its own, and a smaller copy of the vectors or none.
+pub(super) fn search_settings(mut own: Value, oversampling: Option<u32>) -> Value {
+    if let Some(times) = oversampling {
+        own["oversampling"] = times.into();
+    }
+    own
+}
+
+/// Checks the settings of an index over a smaller copy of the vectors.
+pub(super) fn check_quantized(
+    component: &'static str,
+    precision: StoredPrecision,
+    oversampling: u32,
+    is_exact: bool,
+) -> Result<(), Error> {
+    let reason = "`kind = \"exact\"` compares the vectors themselves, so `precision` can be `f32` or `f16`";
+    ensure(component, !(precision.is_quantized() && is_exact), reason)?;
+    let reason = format!("oversampling is {oversampling}, but must be from 1 to 100");
+    ensure(component, (1..=100).contains(&oversampling), reason)
 }
 
 /// What decides the records and the search index of a collection, and where the collection is within the database.

@@ -41,7 +41,7 @@ pub(crate) struct QueryTasks {
 /// The name of an index of the user's own among the identities of a run; none if the retriever searches no such index.
 pub(crate) fn existing_index_name(retriever: &RetrieverConfig) -> Option<String> {
     let index = retriever.existing_index()?;
-    Some(format!("retriever.{}:{}:{}", retriever.name(), index.database_name(), index.place().name))
+    Some(format!("retriever.{}:{}", retriever.name(), index.index_name()))
 }
 
 impl DescribeWork for RetrieveWork {

@@ -6,7 +6,7 @@ use crate::{
     plan::work::FillIndexWork,
     task::{
         chunk_table,
-        filling::{FillProgress, Filling},
+        filling::{FillProgress, Filling, call},
         open_indexes,
     },
 };
@@ -44,12 +44,15 @@ impl DoWork for FillIndexWork {
             return Err(Error::table(format!("{chunks} chunks and {rows} vectors; {} needs as many", cx.task.label)));
         }
         let (address, settings) = (database.address(), self.index.value());
-        let filled = FilledCollection { address, collection, key, rows, dimensions, settings };
+        let filled = FilledCollection { address, collection, key, rows, dimensions, settings, bytes: None };
         let (place, filled_at, reads_back_all) = (filled.place(), &filled, false);
         let filling = Filling { place, database, filled: filled_at, spec, table: &table, vectors, reads_back_all };
         let kept = cx.checkpoint_key().map(|key| (&run_context.store, key));
         let progress = FillProgress { kept, report: &|rows| cx.report_rows(rows) };
         let resumed = filling.fill(&progress, json!({ "index": self.index.build_settings() })).await?;
+        let described = call(|| filling.database.describe(&filling.place)).await?;
+        let bytes = described.and_then(|described| described.bytes);
+        let filled = FilledCollection { bytes, ..filled.clone() };
         Ok(TaskOutput { resumed, ..TaskOutput::of(filled.to_bytes(), rows) })
     }
 }

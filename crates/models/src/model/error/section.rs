@@ -2,12 +2,23 @@
 //! and its endpoint by the address with the setting that holds it: ``http://h/ask (`url` of [systems.app])``. Errors
 //! keep these names as text, so the advice stays right when an error is sent to another process.
 
-/// The beginning of a section of a system.
+/// The beginnings of the sections of programs that are no models.
 const SYSTEMS: &str = "[systems.";
+const RETRIEVERS: &str = "[retriever.";
 
 /// The section of a system, by which messages name the system: `[systems.app]`.
 pub fn system_section(name: &str) -> String {
     format!("{SYSTEMS}{name}]")
+}
+
+/// The section of a retriever that calls a program, by which messages name the program: `[retriever.http]`.
+pub fn retriever_section(name: &str) -> String {
+    format!("{RETRIEVERS}{name}]")
+}
+
+/// Whether a section is that of a program that is no model.
+fn is_program(section: &str) -> bool {
+    section.starts_with(SYSTEMS) || section.starts_with(RETRIEVERS)
 }
 
 /// The name of a system's endpoint in errors.
@@ -15,22 +26,22 @@ pub(crate) fn system_endpoint(address: &str, setting: &str, section: &str) -> St
     format!("{address} (`{setting}` of {section})")
 }
 
-/// The setting with the address of an endpoint, if it is that of a system.
-fn system_setting(endpoint: &str) -> Option<&str> {
+/// The setting with the address of an endpoint, if it is that of a program that is no model.
+fn program_setting(endpoint: &str) -> Option<&str> {
     let (_, label) = endpoint.rsplit_once(" (`")?;
     let (setting, section) = label.split_once("` of ")?;
-    section.starts_with(SYSTEMS).then_some(setting)
+    is_program(section).then_some(setting)
 }
 
 /// The setting that holds the address of an endpoint.
 pub(super) fn address_setting(endpoint: &str) -> &str {
-    system_setting(endpoint).unwrap_or("base_url")
+    program_setting(endpoint).unwrap_or("base_url")
 }
 
 /// What to do if an endpoint moved.
 pub(super) fn redirect_advice(endpoint: &str) -> String {
     let setting = address_setting(endpoint);
-    match system_setting(endpoint) {
+    match program_setting(endpoint) {
         // The protocol adds the path of a call to it.
         Some("base_url") => format!("set `{setting}` to it, without the path of a call"),
         _ => format!("set `{setting}` to it"),
@@ -39,7 +50,7 @@ pub(super) fn redirect_advice(endpoint: &str) -> String {
 
 /// The settings that decide what a request holds.
 pub(super) fn request_settings(endpoint: &str) -> String {
-    match system_setting(endpoint) {
+    match program_setting(endpoint) {
         None => "`model`, `base_url`, `omit` and `extra`".to_owned(),
         Some("base_url") => "`model`, `base_url` and `extra`".to_owned(),
         Some("url") => "`url`, `method`, `headers`, `query` and `body`".to_owned(),
@@ -49,7 +60,7 @@ pub(super) fn request_settings(endpoint: &str) -> String {
 
 /// What to do if an answer cannot be read. Messages about systems name the setting themselves.
 pub(super) fn malformed_advice(model: &str) -> &'static str {
-    match model.starts_with(SYSTEMS) {
+    match is_program(model) {
         true => "",
         false => "; run again, and if it happens again, check the server",
     }
@@ -72,6 +83,8 @@ mod tests {
             "http://h/ask (`url` of [systems.app]) refused the request (404): no; check `url`, `method`, `headers`, \
              `query` and `body`"
         );
+        let of_retriever = system_endpoint("http://h/find", "url", &retriever_section("http"));
+        assert!(refused(&of_retriever).ends_with("check `url`, `method`, `headers`, `query` and `body`"));
         assert!(refused(&endpoint("base_url")).ends_with("check `model`, `base_url` and `extra`"));
         assert!(refused(&endpoint("version.url")).ends_with("check `version.url`"));
         assert!(refused("http://h/v1").ends_with("check `model`, `base_url`, `omit` and `extra`"));
