@@ -67,17 +67,25 @@ pub struct ExistingFields {
     /// A condition in the database's own language that all records must meet: SQL, an expression of Milvus, or as JSON
     /// Chroma's `where`, a filter of Qdrant or a query of Elasticsearch.
     pub condition: Option<String>,
-    /// How texts are searched by words, in a database that must be told: PostgreSQL.
+    /// How texts are searched by words, in a database that must be told: PostgreSQL and Milvus.
     pub text_search: Option<TextSearch>,
 }
 
-/// A full-text search of PostgreSQL.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+/// How the texts of a collection are searched by words.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct TextSearch {
-    /// The text search configuration, such as `english`: how texts are cut into words.
-    pub language: String,
-    /// The column with the words of each text, of the type `tsvector`. None: they are made from the text in each search.
-    pub column: Option<String>,
+    /// The field with the words of each text: in PostgreSQL a column of the type `tsvector`, in Milvus the output of a BM25
+    /// function. None: PostgreSQL makes them from the text in each search, and Milvus does not search words.
+    pub words: Option<String>,
+    /// How PostgreSQL cuts texts into words: its text search configuration. None: `english`.
+    pub language: Option<String>,
+}
+
+impl TextSearch {
+    /// PostgreSQL's text search configuration.
+    pub(crate) fn configuration(&self) -> &str {
+        self.language.as_deref().unwrap_or("english")
+    }
 }
 
 impl Default for ExistingFields {

@@ -364,6 +364,18 @@ impl VectorDatabase for MilvusDatabase {
         found.map_err(|problem| self.error(Some(&place.name), problem))
     }
 
+    async fn search_text(
+        &self,
+        place: &CollectionPlace,
+        text: &str,
+        filter: Option<&RecordFilter>,
+        top: usize,
+        with_content: bool,
+    ) -> Result<FoundRecords, Error> {
+        let found = self.find_text(place, text, filter, top, with_content).await;
+        found.map_err(|problem| self.error(Some(&place.name), problem))
+    }
+
     async fn read(&self, place: &CollectionPlace, ids: &[RecordId]) -> Result<Vec<Option<IndexedRecord>>, Error> {
         let records = self.with_ids(place, ids).await.map_err(|problem| self.error(Some(&place.name), problem))?;
         let by_id: HashMap<String, IndexedRecord> =

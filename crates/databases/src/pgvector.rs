@@ -210,7 +210,9 @@ impl VectorDatabase for PgvectorDatabase {
                 && let Some(search) = &fields.text_search
             {
                 // Fails if the server has no such configuration.
-                session.query(&format!("select to_tsvector({}, '')", table::regconfig(&search.language)), &[]).await?;
+                session
+                    .query(&format!("select to_tsvector({}, '')", table::regconfig(search.configuration())), &[])
+                    .await?;
             }
             let rows = session.query(&format!("select count(*) from {}", name.sql()), &[]).await?;
             let count: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0))?;

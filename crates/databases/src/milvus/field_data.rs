@@ -16,6 +16,7 @@ pub(super) mod data_type {
     pub(in crate::milvus) const ARRAY: i32 = 22;
     pub(in crate::milvus) const JSON: i32 = 23;
     pub(in crate::milvus) const FLOAT_VECTOR: i32 = 101;
+    pub(in crate::milvus) const SPARSE_VECTOR: i32 = 104;
 
     /// The name of a type, as descriptions and errors show it.
     pub(in crate::milvus) fn name(kind: i32) -> String {
@@ -37,7 +38,7 @@ pub(super) mod data_type {
             FLOAT_VECTOR => "FloatVector",
             102 => "Float16Vector",
             103 => "BFloat16Vector",
-            104 => "SparseFloatVector",
+            SPARSE_VECTOR => "SparseFloatVector",
             105 => "Int8Vector",
             kind => return format!("type {kind}"),
         };

@@ -36,6 +36,16 @@ const DEFAULT_PROBES: u32 = 16;
 /// The largest number of candidates.
 const MAX_EF: usize = 32_768;
 
+/// What the server compares with a field of all records.
+struct Near<'a> {
+    field: &'a str,
+    /// The type of the value, and its bytes.
+    kind: i32,
+    value: Vec<u8>,
+    metric: &'static str,
+    params: Value,
+}
+
 /// The row of a reply.
 struct Row<'a> {
     shape: &'a RecordShape,
@@ -211,11 +221,75 @@ impl MilvusDatabase {
             VectorMetric::InnerProduct => "IP",
             VectorMetric::Euclidean => "L2",
         };
-        let values = vec![vector.iter().flat_map(|value| value.to_le_bytes()).collect()];
-        let placeholder = PlaceholderValue { tag: "$0".to_owned(), kind: data_type::FLOAT_VECTOR, values };
+        let value = vector.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let near = Near { field: &shape.vector, kind: data_type::FLOAT_VECTOR, value, metric, params };
+        let mut records = self.nearest(shape, near, condition, wanted, (options.with_content, has_tests)).await?;
+        if shape.metric == VectorMetric::Euclidean {
+            records.iter_mut().for_each(|record| record.score = from_square(f64::from(record.score)) as f32);
+        }
+        Ok(records)
+    }
+
+    /// The records whose texts hold words of a text, by BM25. All are compared.
+    pub(super) async fn find_text(
+        &self,
+        place: &CollectionPlace,
+        text: &str,
+        filter: Option<&RecordFilter>,
+        top: usize,
+        with_content: bool,
+    ) -> Result<FoundRecords, DatabaseProblem> {
+        let shape = &*self.shape(place).await?;
+        let unsupported = DatabaseProblem::Unsupported { what: "full-text search without a field of words" };
+        let words = shape.words.as_deref().ok_or(unsupported)?;
+        let filter = filter.filter(|filter| !filter.is_empty());
+        if filter.is_some_and(is_never) {
+            return Ok(FoundRecords { records: Vec::new(), is_exact: true, is_cut: false });
+        }
+        let mut conditions = conditions(shape, filter);
+        if let Some(ids) = filter.and_then(|filter| filter.ids.as_ref()) {
+            conditions.push(has_id(&shape.id, ids));
+        }
+        let tests = filter.filter(|filter| !filter.tests.is_empty());
+        let content = (with_content, tests.is_some());
+        let mut wanted = (top + MORE_RECORDS).min(MAX_SEARCHED);
+        loop {
+            let value = text.as_bytes().to_vec();
+            let near = Near { field: words, kind: data_type::VARCHAR, value, metric: "BM25", params: json!({}) };
+            let mut records = self.nearest(shape, near, &all(&conditions), wanted, content).await?;
+            let is_all = records.len() < wanted;
+            // Milvus Lite gives scores with a minus.
+            records.iter_mut().for_each(|record| record.score = record.score.abs());
+            if let Some(tests) = tests {
+                records.retain(|found| found.content.as_ref().is_none_or(|content| tests.passes(&content.fields)));
+            }
+            if records.len() < top && !is_all && wanted < MAX_SEARCHED {
+                wanted = (wanted * GROWTH).min(MAX_SEARCHED);
+                continue;
+            }
+            rank(&mut records, top);
+            if !with_content {
+                records.iter_mut().for_each(|record| record.content = None);
+            }
+            return Ok(FoundRecords { records, is_exact: true, is_cut: false });
+        }
+    }
+
+    /// One search by the server, with its own scores. `content`: whether the records are to have their texts and fields,
+    /// and whether fields are needed for tests.
+    async fn nearest(
+        &self,
+        shape: &RecordShape,
+        near: Near<'_>,
+        condition: &str,
+        wanted: usize,
+        content: (bool, bool),
+    ) -> Result<Vec<FoundRecord>, DatabaseProblem> {
+        let (with_content, has_tests) = content;
+        let placeholder = PlaceholderValue { tag: "$0".to_owned(), kind: near.kind, values: vec![near.value] };
         // Without any, Milvus Lite returns all fields.
         let mut output_fields = vec![shape.id.name.clone()];
-        match (options.with_content, has_tests) {
+        match (with_content, has_tests) {
             (true, _) => output_fields.extend(shape.content.iter().cloned()),
             (false, true) => output_fields.extend(shape.fields().map(str::to_owned)),
             (false, false) => {}
@@ -228,10 +302,10 @@ impl MilvusDatabase {
             dsl_type: 1,
             output_fields,
             search_params: vec![
-                KeyValue::new("anns_field", &shape.vector),
+                KeyValue::new("anns_field", near.field),
                 KeyValue::new("topk", wanted),
-                KeyValue::new("metric_type", metric),
-                KeyValue::new("params", params),
+                KeyValue::new("metric_type", near.metric),
+                KeyValue::new("params", near.params),
                 KeyValue::new("round_decimal", -1),
             ],
             nq: 1,
@@ -249,11 +323,7 @@ impl MilvusDatabase {
         }
         let rows = results.scores.iter().enumerate().map(|(row, score)| {
             let row = Row { shape, columns: &results.fields_data, row };
-            let score = match shape.metric {
-                VectorMetric::Cosine | VectorMetric::InnerProduct => *score,
-                VectorMetric::Euclidean => from_square(f64::from(*score)) as f32,
-            };
-            FoundRecord { id: row.id(), score, content: (options.with_content || has_tests).then(|| row.content()) }
+            FoundRecord { id: row.id(), score: *score, content: (with_content || has_tests).then(|| row.content()) }
         });
         Ok(rows.collect())
     }

@@ -142,6 +142,8 @@ pub(super) struct RecordShape {
     pub(super) id: FieldSchema,
     /// Fields with text and fields.
     pub(super) content: Vec<String>,
+    /// The field with the words of each text.
+    pub(super) words: Option<String>,
     pub(super) index: Option<MilvusIndex>,
 }
 
@@ -181,8 +183,21 @@ impl RecordShape {
         if let Some(found) = index.as_ref().and_then(|index| index.metric).filter(|found| *found != place.metric()) {
             return Err(DatabaseProblem::OtherMetric { expected: place.metric(), found });
         }
+        let words = match &place.layout {
+            RecordLayout::Filled => None,
+            RecordLayout::Existing(fields) => fields.text_search.as_ref().and_then(|search| search.words.clone()),
+        };
+        if let Some(words) = &words {
+            let field = collection.field(words).ok_or_else(|| collection.missing(words))?;
+            if field.data_type != data_type::SPARSE_VECTOR {
+                let kind = data_type::name(field.data_type);
+                let reason =
+                    format!("the field `{words}` is of the type {kind}; a field of words is a SparseFloatVector");
+                return Err(DatabaseProblem::InvalidSettings { reason });
+            }
+        }
         let (layout, metric) = (place.layout.clone(), place.metric());
-        Ok(Self { collection, layout, metric, vector, dimensions, key, id, content, index })
+        Ok(Self { collection, layout, metric, vector, dimensions, key, id, content, words, index })
     }
 
     /// Whether every vector is compared in a search.

@@ -323,8 +323,8 @@ impl TableShape {
         };
         if let RecordLayout::Existing(fields) = &place.layout {
             if let Some(search) = &fields.text_search {
-                let language = regconfig(&search.language);
-                let words = match &search.column {
+                let language = regconfig(search.configuration());
+                let words = match &search.words {
                     None => format!("to_tsvector({language}, {})", shape.text),
                     Some(named) => {
                         let (column, kind) = column(named)?;

@@ -7,7 +7,7 @@ use crate::{
 use databases::{
     AccessSettings, CollectionPlace, CollectionSpec, DatabaseProblem, DatabaseQuery, ExistingFields, FieldBounds,
     FieldTest, IndexedRecord, MilvusDatabase, RecordFilter, RecordId, ScalarValue, SearchIndexSpec, SearchOptions,
-    StoredPrecision, VectorDatabase, VectorMetric,
+    StoredPrecision, TextSearch, VectorDatabase, VectorMetric,
 };
 use futures::{StreamExt, stream};
 use serde_json::json;
@@ -405,6 +405,63 @@ async fn fields_of_a_collection_of_the_users_own_are_read_and_filtered() {
     let dynamic = CollectionPlace::existing("documents", dynamic);
     let first = database.first_records(&dynamic, &RecordFilter::default(), 1).await.unwrap();
     assert_eq!(first[0].fields, fields(json!({ "loose": 0, "list": [0, "x"], "a b": "c" })));
+}
+
+const MAKE_NOTES: &str = "
+from pymilvus import Function, FunctionType
+schema = client.create_schema(enable_dynamic_field=True)
+schema.add_field('id', DataType.INT64, is_primary=True)
+schema.add_field('e', DataType.FLOAT_VECTOR, dim=3)
+schema.add_field('body', DataType.VARCHAR, max_length=1000, enable_analyzer=True)
+schema.add_field('sparse', DataType.SPARSE_FLOAT_VECTOR)
+schema.add_function(Function(name='bm25', function_type=FunctionType.BM25, input_field_names=['body'], output_field_names='sparse'))
+index = client.prepare_index_params()
+index.add_index('e', index_type='FLAT', metric_type='COSINE')
+index.add_index('sparse', index_type='SPARSE_INVERTED_INDEX', metric_type='BM25')
+client.create_collection('notes', schema=schema, index_params=index)
+client.insert('notes', data)
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn texts_are_searched_by_the_field_that_a_function_makes_of_them() {
+    let Some(server) = MilvusServer::start().await else { return };
+    let texts = [
+        "an owl is how an owl turns",
+        "owls turn their heads",
+        "beavers build dams \u{1f9ab} \"quoted\"",
+        "nothing of it",
+    ];
+    let note = |(id, text): (usize, &str)| json!({ "id": id, "e": [1.0, 0.0, 0.0], "body": text, "lang": if id == 0 { "de" } else { "en" } });
+    let notes: Vec<_> = texts.into_iter().enumerate().map(note).collect();
+    server.run(MAKE_NOTES, &json!(notes)).await;
+    let database = open(&server.url());
+    let place = |words: Option<&str>| {
+        let search = words.map(|words| TextSearch { words: Some(words.to_owned()), language: None });
+        let fields =
+            ExistingFields { vector: "e".to_owned(), text: Some("body".to_owned()), ..ExistingFields::default() };
+        CollectionPlace::existing("notes", ExistingFields { text_search: search, ..fields })
+    };
+    let notes = place(Some("sparse"));
+    assert_eq!(database.describe(&notes).await.unwrap().unwrap().check(&notes, 3), Ok(()));
+    let found = async |text: &str, filter: Option<&RecordFilter>, top: usize| {
+        let found = database.search_text(&notes, text, filter, top, true).await.unwrap().records;
+        assert!(found.iter().all(|record| record.score > 0.0 && record.content.is_some()), "{found:?}");
+        assert!(found.is_sorted_by(|a, b| a.score >= b.score), "{found:?}");
+        found.into_iter().map(|record| record.id.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(found("how does an owl turn?", None, 10).await, ["0", "1"]);
+    assert_eq!(found("how does an owl turn?", None, 1).await, ["0"]);
+    assert_eq!(found("quoted \"dams\" \u{1f9ab} \\", None, 10).await, ["2"]);
+    let english = FieldTest::OneOf(vec![ScalarValue::Text("en".to_owned())]);
+    let english = RecordFilter { ids: None, tests: [("lang".to_owned(), english)].into() };
+    assert_eq!(found("owl turn", Some(&english), 10).await, ["1"]);
+    let refused = async |words: Option<&str>| {
+        let refused = database.search_text(&place(words), "owl", None, 1, false).await.unwrap_err();
+        refused.to_string()
+    };
+    assert!(refused(None).await.contains("without a field of words"));
+    assert!(refused(Some("body")).await.contains("a field of words is a SparseFloatVector"));
+    assert!(refused(Some("absent")).await.contains("absent"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -153,7 +153,7 @@ async fn texts_are_searched_by_any_word_of_the_question_in_the_language_of_the_t
         .unwrap();
     let database = open(&server.url()).unwrap();
     let place = |language: &str, column: Option<&str>| {
-        let search = TextSearch { language: language.to_owned(), column: column.map(str::to_owned) };
+        let search = TextSearch { words: column.map(str::to_owned), language: Some(language.to_owned()) };
         let fields = [("lang".to_owned(), "lang".to_owned())].into();
         let existing = ExistingFields { text: Some("body".to_owned()), fields, ..ExistingFields::default() };
         CollectionPlace::existing("notes", ExistingFields { text_search: Some(search), ..existing })

@@ -20,7 +20,8 @@
 //! a passage that is in no document counts as irrelevant.
 //!
 //! Calls have limits, retries and time-outs like those of a model. A question without a reply ends the search of its
-//! trial; the replies so far are kept, and the next run asks for the missing ones. `query` and `serve` always ask.
+//! trial; the replies so far are kept, and the next run asks for the missing ones. `query` and `serve` always ask. What a
+//! call costs is not known, and counts as nothing in budgets and prices.
 
 use super::{Retriever, SearchOutput, check_top_k, finds_top_k, placing::PlacedTexts, touched};
 use crate::{

@@ -3,6 +3,9 @@
 //! Use it if your application has its vectors in Milvus. Nothing is written there. The trial's embedder must be the one
 //! that filled the collection: before a run, the texts of some records are embedded and compared with their vectors.
 //!
+//! `hybrid = true` also searches for the words of the question by BM25, in the field that a function of the collection makes
+//! of the text (Milvus 2.5 or newer), and joins both lists by reciprocal rank fusion.
+//!
 //! The chunker of such a trial is `none`. Passages are looked for in the corpus by their text, in the document that
 //! `document` names, so that evidence can be found in them; a passage that is in no document counts as irrelevant.
 //! Milvus cannot tell whether records were changed: raise `version` when they were. Fields are those of the schema, or of
@@ -21,7 +24,7 @@ use crate::{
     component::{database_settings, ensure},
     database::{DatabaseConnection, DatabaseSettings},
 };
-use databases::{AccessSettings, CollectionPlace, ExistingFields, MilvusDatabase, SearchOptions, VectorDatabase};
+use databases::{AccessSettings, CollectionPlace, ExistingFields, MilvusDatabase, SearchOptions, TextSearch, VectorDatabase};
 use std::{collections::BTreeMap, sync::Arc};
 
 pub(super) const VERSION: u32 = 1;
@@ -58,6 +61,10 @@ database_settings! {
         pub ef: Option<u32> = None,
         /// The clusters that an `IVF` index looks into. Default 16.
         pub probes: Option<u32> = None,
+        /// Whether to search by words too. Default false.
+        pub hybrid: bool = false,
+        /// With `hybrid`: the field that a BM25 function makes of the text.
+        pub words: Option<String> = None,
         /// Default `default`.
         pub database: String = "default".to_owned(),
         /// A token, or `user:password`, as `env:NAME`; none if not set.
@@ -105,7 +112,9 @@ impl Config {
         ensure(NAME, !self.database.is_empty(), "database is empty")?;
         let (ef, probes) = (self.ef, self.probes);
         let options = SearchOptions { ef, probes, with_content: true, ..SearchOptions::top(self.top_k) };
-        Ok(Box::new(ExistingIndex::new(self, options, cx)?))
+        let reason = "`hybrid = true` and `words`, the field that a BM25 function makes, belong together";
+        ensure(NAME, self.hybrid == self.words.is_some(), reason)?;
+        Ok(Box::new(ExistingIndex::new(self, options, cx)?.with_words(self.hybrid)))
     }
 
     fn collection(&self) -> CollectionPlace {
@@ -118,7 +127,7 @@ impl Config {
             metadata: self.metadata.clone(),
             metric: self.metric.into(),
             condition: self.condition.clone(),
-            ..ExistingFields::default()
+            text_search: self.words.clone().map(|words| TextSearch { words: Some(words), language: None }),
         };
         CollectionPlace::existing(&self.collection, fields)
     }

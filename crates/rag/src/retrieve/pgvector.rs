@@ -134,7 +134,7 @@ impl Config {
             condition: self.condition.clone(),
             text_search: self
                 .hybrid
-                .then(|| TextSearch { language: self.language.clone(), column: self.words.clone() }),
+                .then(|| TextSearch { words: self.words.clone(), language: Some(self.language.clone()) }),
         };
         CollectionPlace::existing(&self.table, fields)
     }
