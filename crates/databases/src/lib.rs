@@ -36,4 +36,4 @@ pub use qdrant::QdrantDatabase;
 pub use record::{FoundRecord, IndexedRecord, RecordContent};
 pub use record_id::RecordId;
 pub use retry::retrying;
-pub use vector_database::{DatabaseQuery, FoundRecords, SearchOptions, VectorDatabase};
+pub use vector_database::{DatabaseQuery, FoundRecords, SearchOptions, VectorDatabase, WordQuery};

@@ -30,7 +30,7 @@ mod writing;
 use crate::{
     AccessSettings, CollectionDescription, CollectionPlace, CollectionSpec, DatabaseAccess, DatabaseProblem,
     DatabaseQuery, Error, FoundRecords, IndexManifest, IndexedRecord, RecordFilter, RecordId, RecordLayout,
-    SearchOptions, ServerDescription, VectorDatabase,
+    SearchOptions, ServerDescription, VectorDatabase, WordQuery,
 };
 use async_trait::async_trait;
 use condition::{all, conditions};
@@ -364,15 +364,8 @@ impl VectorDatabase for MilvusDatabase {
         found.map_err(|problem| self.error(Some(&place.name), problem))
     }
 
-    async fn search_text(
-        &self,
-        place: &CollectionPlace,
-        text: &str,
-        filter: Option<&RecordFilter>,
-        top: usize,
-        with_content: bool,
-    ) -> Result<FoundRecords, Error> {
-        let found = self.find_text(place, text, filter, top, with_content).await;
+    async fn search_text(&self, place: &CollectionPlace, query: &WordQuery<'_>) -> Result<FoundRecords, Error> {
+        let found = self.find_text(place, query).await;
         found.map_err(|problem| self.error(Some(&place.name), problem))
     }
 

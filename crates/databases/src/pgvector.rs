@@ -22,7 +22,7 @@ mod writing;
 use crate::{
     AccessSettings, CollectionDescription, CollectionPlace, CollectionSpec, DatabaseAccess, DatabaseProblem,
     DatabaseQuery, Error, FoundRecords, IndexManifest, IndexedRecord, RecordFilter, RecordId, RecordLayout,
-    SearchOptions, ServerDescription, VectorDatabase,
+    SearchOptions, ServerDescription, VectorDatabase, WordQuery,
 };
 use async_trait::async_trait;
 use deadpool::{
@@ -302,16 +302,9 @@ impl VectorDatabase for PgvectorDatabase {
         stream::iter(searches).buffered(self.access.settings.concurrency).try_collect().await
     }
 
-    async fn search_text(
-        &self,
-        place: &CollectionPlace,
-        text: &str,
-        filter: Option<&RecordFilter>,
-        top: usize,
-        with_content: bool,
-    ) -> Result<FoundRecords, Error> {
+    async fn search_text(&self, place: &CollectionPlace, query: &WordQuery<'_>) -> Result<FoundRecords, Error> {
         let mut session = self.session().await?;
-        let found = self.find_text(&mut session, place, (text, top), filter, with_content).await;
+        let found = self.find_text(&mut session, place, query).await;
         found.map_err(|error| self.error(Some(&place.name), error))
     }
 

@@ -48,17 +48,10 @@ pub trait VectorDatabase: Send + Sync + fmt::Debug {
         options: &SearchOptions,
     ) -> Result<Vec<FoundRecords>, Error>;
 
-    /// The records whose texts match the words of a text best (full-text search), at most `top`; all pass the filter.
+    /// The records whose texts match the words of a text best (full-text search); all pass the filter.
     /// Scores are BM25 or what else the database ranks words by: they have no upper limit, and only those of one call
     /// can be compared. Fails with [`DatabaseProblem::Unsupported`] if the database has no such search.
-    async fn search_text(
-        &self,
-        place: &CollectionPlace,
-        _text: &str,
-        _filter: Option<&RecordFilter>,
-        _top: usize,
-        _with_content: bool,
-    ) -> Result<FoundRecords, Error> {
+    async fn search_text(&self, place: &CollectionPlace, _query: &WordQuery<'_>) -> Result<FoundRecords, Error> {
         let problem = DatabaseProblem::Unsupported { what: "full-text search" };
         Err(Error { server: self.address(), collection: Some(place.name.clone()), problem })
     }
@@ -104,6 +97,19 @@ pub struct DatabaseQuery<'a> {
     pub vector: &'a [f32],
     /// Which records it may find.
     pub filter: Option<&'a RecordFilter>,
+}
+
+/// One search by words.
+#[derive(Debug, Clone, Copy)]
+pub struct WordQuery<'a> {
+    /// The text whose words are searched.
+    pub text: &'a str,
+    /// Which records it may find.
+    pub filter: Option<&'a RecordFilter>,
+    /// Records at most.
+    pub top: usize,
+    /// Whether to return text and fields.
+    pub with_content: bool,
 }
 
 /// How to search.

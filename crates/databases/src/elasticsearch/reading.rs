@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     CollectionPlace, DatabaseProblem, DatabaseQuery, FoundRecord, FoundRecords, IndexedRecord, RecordFilter, RecordId,
-    RecordLayout, SearchOptions, VectorMetric, record::rank,
+    RecordLayout, SearchOptions, VectorMetric, WordQuery, record::rank,
 };
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -248,11 +248,9 @@ impl ElasticsearchDatabase {
     pub(super) async fn find_text(
         &self,
         place: &CollectionPlace,
-        text: &str,
-        filter: Option<&RecordFilter>,
-        top: usize,
-        with_content: bool,
+        query: &WordQuery<'_>,
     ) -> Result<FoundRecords, DatabaseProblem> {
+        let WordQuery { text, filter, top, with_content } = *query;
         let (index, _) = self.index(&place.name).await?;
         self.refresh_written(&index).await?;
         let field = match &place.layout {

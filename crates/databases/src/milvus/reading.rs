@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     CollectionPlace, DatabaseProblem, DatabaseQuery, FoundRecord, FoundRecords, IndexedRecord, RecordContent,
-    RecordFilter, RecordId, RecordLayout, SearchOptions, VectorMetric, record::rank, testing::cosine,
+    RecordFilter, RecordId, RecordLayout, SearchOptions, VectorMetric, WordQuery, record::rank, testing::cosine,
 };
 use prost::Message;
 use serde_json::{Value, json};
@@ -234,12 +234,10 @@ impl MilvusDatabase {
     pub(super) async fn find_text(
         &self,
         place: &CollectionPlace,
-        text: &str,
-        filter: Option<&RecordFilter>,
-        top: usize,
-        with_content: bool,
+        query: &WordQuery<'_>,
     ) -> Result<FoundRecords, DatabaseProblem> {
         let shape = &*self.shape(place).await?;
+        let WordQuery { text, filter, top, with_content } = *query;
         let unsupported = DatabaseProblem::Unsupported { what: "full-text search without a field of words" };
         let words = shape.words.as_deref().ok_or(unsupported)?;
         let filter = filter.filter(|filter| !filter.is_empty());

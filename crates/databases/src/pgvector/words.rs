@@ -7,7 +7,7 @@ use super::{
     session::{Parameter, PgFailure, PgSession},
     table::TableShape,
 };
-use crate::{CollectionPlace, DatabaseProblem, FoundRecord, FoundRecords, RecordContent, RecordFilter, record::rank};
+use crate::{CollectionPlace, DatabaseProblem, FoundRecord, FoundRecords, RecordContent, WordQuery, record::rank};
 use tokio_postgres::Row;
 
 /// The words of the text in the first parameter, of which a row must hold any: as the search language writes them.
@@ -20,10 +20,9 @@ impl PgvectorDatabase {
         &self,
         session: &mut PgSession,
         place: &CollectionPlace,
-        (text, top): (&str, usize),
-        filter: Option<&RecordFilter>,
-        with_content: bool,
+        query: &WordQuery<'_>,
     ) -> Result<FoundRecords, PgError> {
+        let WordQuery { text, filter, top, with_content } = *query;
         let table = self.shape(session, place).await?;
         let unsupported = DatabaseProblem::Unsupported { what: "full-text search of a table without `text_search`" };
         let words = table.words.as_ref().ok_or(unsupported)?;

@@ -7,7 +7,7 @@ use crate::{
 use databases::{
     AccessSettings, CollectionPlace, CollectionSpec, DatabaseProblem, DatabaseQuery, ElasticsearchDatabase,
     ExistingFields, FieldTest, IndexManifest, IndexedRecord, RecordFilter, RecordId, ScalarValue, SearchIndexSpec,
-    SearchOptions, StoredPrecision, VectorDatabase, retrying,
+    SearchOptions, StoredPrecision, VectorDatabase, WordQuery, retrying,
 };
 use serde_json::{Value, json};
 use std::{
@@ -455,7 +455,13 @@ async fn a_full_text_search_ranks_by_bm25_and_filters() {
                 expected.retain(|(id, score)| *score > 0.0 && (!only_even || id % 2 == 0));
                 expected.sort_by(|a, b| (b.1 as f32).total_cmp(&(a.1 as f32)).then(a.0.cmp(&b.0)));
                 expected.truncate(4);
-                let found = database.search_text(&place, query, only_even.then_some(&filter), 4, true).await.unwrap();
+                let found = database
+                    .search_text(
+                        &place,
+                        &WordQuery { text: query, filter: only_even.then_some(&filter), top: 4, with_content: true },
+                    )
+                    .await
+                    .unwrap();
                 let ids: Vec<RecordId> = found.records.iter().map(|record| record.id.clone()).collect();
                 assert_eq!(ids, expected.iter().map(|(id, _)| RecordId::Number(*id)).collect::<Vec<_>>(), "{query}");
                 for (record, (id, score)) in found.records.iter().zip(&expected) {
@@ -464,11 +470,20 @@ async fn a_full_text_search_ranks_by_bm25_and_filters() {
                 }
             }
         }
-        let error = database.search_text(&CollectionPlace::filled("absent"), "a", None, 1, false).await.unwrap_err();
+        let error = database
+            .search_text(
+                &CollectionPlace::filled("absent"),
+                &WordQuery { text: "a", filter: None, top: 1, with_content: false },
+            )
+            .await
+            .unwrap_err();
         assert_eq!(error.problem, DatabaseProblem::MissingCollection);
     }
     let memory = databases::testing::MemoryDatabase::new("a");
-    let error = memory.search_text(&CollectionPlace::filled("a"), "a", None, 1, false).await.unwrap_err();
+    let error = memory
+        .search_text(&CollectionPlace::filled("a"), &WordQuery { text: "a", filter: None, top: 1, with_content: false })
+        .await
+        .unwrap_err();
     assert_eq!(error.problem, DatabaseProblem::Unsupported { what: "full-text search" });
 }
 

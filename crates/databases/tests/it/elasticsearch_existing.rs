@@ -7,7 +7,7 @@ use crate::{
 };
 use databases::{
     CollectionPlace, DatabaseProblem, DatabaseQuery, ExistingFields, FieldBounds, FieldTest, RecordFilter, RecordId,
-    ScalarValue, SearchOptions, VectorDatabase, VectorMetric, testing::cosine,
+    ScalarValue, SearchOptions, VectorDatabase, VectorMetric, WordQuery, testing::cosine,
 };
 use serde_json::{Value, json};
 
@@ -229,7 +229,10 @@ async fn filters_on_mapped_fields_are_exact_whatever_their_types() {
         read.iter().map(|read| read.as_ref().map(|read| read.text.as_str())).collect::<Vec<_>>(),
         [Some("body r"), Some("body q"), None]
     );
-    let words = database.search_text(&keyed, "body", None, 10, true).await.unwrap();
+    let words = database
+        .search_text(&keyed, &WordQuery { text: "body", filter: None, top: 10, with_content: true })
+        .await
+        .unwrap();
     assert_eq!(words.records.iter().map(|record| record.id.to_string()).collect::<Vec<_>>(), ["p", "r", "s"]);
     let ids = RecordFilter { ids: Some(wanted.to_vec()), tests: [].into() };
     let query = DatabaseQuery { vector: &vectors()[0], filter: Some(&ids) };

@@ -7,7 +7,7 @@ use crate::{
 use databases::{
     AccessSettings, CollectionPlace, CollectionSpec, DatabaseProblem, DatabaseQuery, ExistingFields, FieldBounds,
     FieldTest, IndexedRecord, MilvusDatabase, RecordFilter, RecordId, ScalarValue, SearchIndexSpec, SearchOptions,
-    StoredPrecision, TextSearch, VectorDatabase, VectorMetric,
+    StoredPrecision, TextSearch, VectorDatabase, VectorMetric, WordQuery,
 };
 use futures::{StreamExt, stream};
 use serde_json::json;
@@ -444,7 +444,8 @@ async fn texts_are_searched_by_the_field_that_a_function_makes_of_them() {
     let notes = place(Some("sparse"));
     assert_eq!(database.describe(&notes).await.unwrap().unwrap().check(&notes, 3), Ok(()));
     let found = async |text: &str, filter: Option<&RecordFilter>, top: usize| {
-        let found = database.search_text(&notes, text, filter, top, true).await.unwrap().records;
+        let found =
+            database.search_text(&notes, &WordQuery { text, filter, top, with_content: true }).await.unwrap().records;
         assert!(found.iter().all(|record| record.score > 0.0 && record.content.is_some()), "{found:?}");
         assert!(found.is_sorted_by(|a, b| a.score >= b.score), "{found:?}");
         found.into_iter().map(|record| record.id.to_string()).collect::<Vec<_>>()
@@ -456,7 +457,10 @@ async fn texts_are_searched_by_the_field_that_a_function_makes_of_them() {
     let english = RecordFilter { ids: None, tests: [("lang".to_owned(), english)].into() };
     assert_eq!(found("owl turn", Some(&english), 10).await, ["1"]);
     let refused = async |words: Option<&str>| {
-        let refused = database.search_text(&place(words), "owl", None, 1, false).await.unwrap_err();
+        let refused = database
+            .search_text(&place(words), &WordQuery { text: "owl", filter: None, top: 1, with_content: false })
+            .await
+            .unwrap_err();
         refused.to_string()
     };
     assert!(refused(None).await.contains("without a field of words"));

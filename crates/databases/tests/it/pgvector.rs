@@ -9,7 +9,7 @@ use crate::{
 use databases::{
     AccessSettings, CollectionPlace, DatabaseProblem, DatabaseQuery, Error, ExistingFields, FieldBounds, FieldTest,
     IndexedRecord, PgvectorDatabase, RecordFilter, RecordId, ScalarValue, SearchIndexSpec, SearchOptions,
-    StoredPrecision, TextSearch, VectorDatabase, VectorMetric,
+    StoredPrecision, TextSearch, VectorDatabase, VectorMetric, WordQuery,
 };
 use serde_json::json;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -159,7 +159,11 @@ async fn texts_are_searched_by_any_word_of_the_question_in_the_language_of_the_t
         CollectionPlace::existing("notes", ExistingFields { text_search: Some(search), ..existing })
     };
     let found = async |place: &CollectionPlace, text: &str, filter: Option<&RecordFilter>| {
-        let found = database.search_text(place, text, filter, 10, true).await.unwrap().records;
+        let found = database
+            .search_text(place, &WordQuery { text, filter, top: 10, with_content: true })
+            .await
+            .unwrap()
+            .records;
         assert!(found.is_sorted_by(|a, b| a.score >= b.score));
         found.into_iter().map(|record| record.id.to_string()).collect::<Vec<_>>()
     };
@@ -187,7 +191,7 @@ async fn texts_are_searched_by_any_word_of_the_question_in_the_language_of_the_t
     );
     assert!(
         database
-            .search_text(&without, "owl", None, 1, false)
+            .search_text(&without, &WordQuery { text: "owl", filter: None, top: 1, with_content: false })
             .await
             .unwrap_err()
             .to_string()

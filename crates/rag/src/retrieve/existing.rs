@@ -11,7 +11,7 @@ use crate::{
 use async_trait::async_trait;
 use databases::{
     CollectionPlace, DatabaseQuery, FoundRecord, RecordContent, RecordFilter, RecordId, SearchOptions, VectorDatabase,
-    VectorMetric, retrying,
+    VectorMetric, WordQuery, retrying,
 };
 use futures::future::try_join_all;
 use serde::{Deserialize, Serialize};
@@ -166,7 +166,8 @@ impl ExistingIndex {
         filter: Option<&RecordFilter>,
         top: usize,
     ) -> Result<Vec<FoundRecord>, Error> {
-        let search = || database.search_text(&self.place, text, filter, top, true);
+        let query = WordQuery { text, filter, top, with_content: true };
+        let search = || database.search_text(&self.place, &query);
         Ok(retrying(SEARCH_RETRIES, search).await?.records)
     }
 
