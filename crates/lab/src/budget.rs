@@ -2,6 +2,7 @@
 
 use crate::spec::SystemSpec;
 use models::{Budget, Cap, Caps, ModelConfig, SpentTotals};
+use rag::system::SystemPrice;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -72,7 +73,8 @@ pub(crate) fn unpriced(caps: &Caps, models: &BTreeMap<String, ModelConfig>, used
 /// Why a cap on money cannot be kept: systems that are asked and have no price.
 pub(crate) fn unpriced_systems(caps: &Caps, systems: &BTreeMap<String, SystemSpec>) -> Vec<String> {
     let Some(usd) = caps.usd else { return Vec::new() };
-    let unpriced = systems.iter().filter(|(_, spec)| spec.asked().is_some() && spec.price.is_none());
+    let is_stated = |price: SystemPrice| price != SystemPrice::default();
+    let unpriced = systems.iter().filter(|(_, spec)| spec.asked().is_some() && !spec.price.is_some_and(is_stated));
     let mistake = |(name, _): (&String, &SystemSpec)| {
         format!(
             "systems.{name}: the budget of {} cannot be kept without the price of this system: add \

@@ -224,7 +224,7 @@ async fn gather_trial(
         index_cost_usd: price.index_cost_usd,
         index_tokens: price.usage.index.tokens(),
         index_recall,
-        index_bytes: index_size::of_trial(run_context, outputs, trial, tasks).await?,
+        index_bytes: index_size::of_trial(run_context, (plan, outputs), trial, tasks).await?,
         usage: price.usage,
         not_enriched: enriched::of_trial(run_context, plan, outputs, &tasks.enriched, known).await?,
         failures,

@@ -42,9 +42,11 @@ async fn the_same_chunks_are_found_in_every_database_and_trials_share_what_was_w
     let Some(elasticsearch) = SearchStub::start("elasticsearch", "9.2.0", &[]).await else { return };
     let index = format!(
         "[\"flat\", {{ pgvector = {{}} }}, {{ pgvector = {{ ef = 200 }} }}, {{ pgvector = {{ kind = \"ivfflat\" }} }}, {{ \
-         chroma = {{ url = \"{}\" }} }}, {{ qdrant = {{ url = \"{}\" }} }}, {{ milvus = {{ url = \"{}\" }} }}, {{ \
+         pgvector = {{ precision = \"binary\", oversampling = 10 }} }}, {{ chroma = {{ url = \"{}\" }} }}, {{ qdrant = {{ \
+         url = \"{}\" }} }}, {{ qdrant = {{ url = \"{}\", precision = \"int8\" }} }}, {{ milvus = {{ url = \"{}\" }} }}, {{ \
          elasticsearch = {{ url = \"{}\" }} }}]",
         chroma.url(),
+        qdrant.url(),
         qdrant.url(),
         milvus.url(),
         elasticsearch.url()
@@ -52,13 +54,16 @@ async fn the_same_chunks_are_found_in_every_database_and_trials_share_what_was_w
     let (workspace, url) = (workspace(&index), postgres.url());
     let results = run(&workspace, &url, &["run", "--json"]).succeeds().json();
     let trials = results["trials"].as_array().unwrap();
-    assert_eq!(trials.len(), 8);
+    assert_eq!(trials.len(), 10);
     for trial in trials {
         assert_eq!(trial["metrics"], trials[0]["metrics"], "{trial}");
         let is_flat = trial["trial"]["labels"]["index"] == "flat";
         assert_eq!(trial.get("index_recall").map(|recall| recall["mean"].clone()), (!is_flat).then(|| 1.0.into()));
+        // PostgreSQL and Reverie say how large an index is.
+        let says_size = is_flat || trial["trial"]["labels"]["index"].as_str().unwrap().starts_with("pgvector");
+        assert!(!says_size || trial["index_bytes"].as_u64().unwrap() > 0, "{trial}");
     }
-    assert_eq!(tables(&postgres).await.len(), 2, "one for each kind of index");
+    assert_eq!(tables(&postgres).await.len(), 3, "one for each kind of index");
     assert_eq!(run(&workspace, &url, &["run", "--json"]).succeeds().json()["executed"], 0);
     // The password is in no file.
     let files = walk(workspace.path());

@@ -38,6 +38,13 @@ fn trials_that_differ_in_the_effort_of_a_search_share_one_graph_and_words_have_n
     assert!(flat.get("index_recall").is_none());
     let board = workspace.run(&["leaderboard"]).succeeds().out;
     assert!(board.contains("index") && board.contains("hnsw(ef=8)"), "{board}");
+    let cost =
+        board.lines().find(|line| line.contains("the index hnsw(ef=200) finds 100.0 % of the nearest chunks")).unwrap();
+    assert!(
+        cost.contains("; against flat: objective +0.000 [") && cost.contains(" ms a question instead of "),
+        "{cost}"
+    );
+    assert!(cost.contains("KB instead of") && deep["index_bytes"].as_u64() > flat["index_bytes"].as_u64(), "{cost}");
     let again = workspace.run(&["run", "--json"]).succeeds().json();
     assert_eq!(again["executed"], 0);
 }

@@ -22,7 +22,7 @@ use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate, matchers::p
 
 /// Components with a test of their own: `late_chunking` needs an embedder whose library may not be there, the others a
 /// server.
-const TESTED_ALONE: [&str; 6] = ["late_chunking", "pgvector", "chroma", "qdrant", "milvus", "elasticsearch"];
+const TESTED_ALONE: [&str; 7] = ["late_chunking", "pgvector", "chroma", "qdrant", "milvus", "elasticsearch", "http"];
 
 /// Functions for the components `python`.
 const FUNCTIONS: [(&str, &str); 4] = [

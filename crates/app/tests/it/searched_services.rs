@@ -61,10 +61,14 @@ async fn a_search_service_gives_the_scores_of_what_it_searches() {
     assert!(results["trials"][0]["latency_p50"].as_f64().unwrap() > 0.0, "{results}");
     let found = ours.run(&["query", "How far does an owl turn its head?"]).succeeds().out;
     assert!(found.contains("owl"), "{found}");
+    ours.run(&["promote", "--output", "bundle"]).succeeds();
+    let bundled = Service::start(&ours, &["bundle"]);
+    let found = bundled.json("/rag/retrieve?query=owl").await;
+    assert_eq!(found["passages"][0]["file"], "owls.txt", "a bundle names the service and holds no index: {found}");
     // The pipeline that searches there is served as any other.
     let served = Service::start(&ours, &[]);
     let found = served.json("/rag/retrieve?query=owl").await;
-    assert_eq!(found["passages"][0]["file"], "owls.md", "{found}");
+    assert_eq!(found["passages"][0]["file"], "owls.txt", "{found}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -119,7 +123,8 @@ async fn what_cannot_be_searched_is_told_before_the_run_or_named_with_its_settin
         .await;
     let failed = searching(&page.uri(), "").run(&["run"]);
     assert!(failed.out.contains("it sent HTML, not JSON: check `url`"), "{}", failed.out);
-    let (server, _) = one_passage().await;
+    let (server, replies) = one_passage().await;
     let failed = searching(&server.uri(), "passages = \"hits\"").run(&["run"]);
+    assert_eq!(replies.0.load(SeqCst), 1, "the other questions would be asked in vain");
     assert!(failed.out.contains("`passages`") && failed.out.contains("[retriever.http]"), "{}", failed.out);
 }

@@ -216,6 +216,12 @@ async fn what_is_wrong_with_a_system_ends_the_run_before_anything_is_paid() {
     let budget = file.replace("[evaluate]\n", "[evaluate]\nbudget = { usd = 1.0 }\n");
     workspace.write("experiment.toml", budget);
     workspace.run(&["run"]).refused_with(&["systems.app", "price"]);
+    // A price that says nothing is none.
+    let empty = file
+        .replace("[evaluate]\n", "[evaluate]\nbudget = { usd = 1.0 }\n")
+        .replace("parameters =", "price = {}\nparameters =");
+    workspace.write("experiment.toml", empty);
+    workspace.run(&["run"]).refused_with(&["systems.app", "price"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,7 @@
 //! The remarks on what an approximate index costs, beside the trials that are equal but search exactly.
 
 use super::{
+    columns::searches_exactly,
     effects::{Effect, effect_of},
     note::{About, Note},
 };
@@ -16,8 +17,7 @@ use rag::Axis;
 pub(super) fn approximations(results: &Results) -> Vec<Note> {
     let axis = Axis::Index.name();
     let label = |found: &TrialResult| found.trial.labels.get(axis).cloned();
-    let is_flat = |found: &&TrialResult| found.trial.pipeline().is_some_and(|pipeline| pipeline.index.is_flat());
-    let flat = results.trials.iter().filter(is_flat).find_map(label);
+    let flat = results.trials.iter().filter(|found| searches_exactly(found)).find_map(label);
     let mut indexes: Vec<String> =
         results.trials.iter().filter(|found| found.index_recall.is_some()).filter_map(label).collect();
     indexes.sort_unstable();
@@ -79,8 +79,7 @@ mod tests {
     /// A trial for each index, with these scores of five questions.
     fn results(indexes: &str, scores: &[[f64; 5]]) -> Results {
         let text = format!(
-            "name = \"zoo\"\n[corpus]\nsource = \"d\"\n[models.m]\nkind = \"embedding\"\nprovider = \"static\"\nmodel = \
-             \"m\"\n[space]\nchunker = \"sentence\"\nembedder = \"m\"\nindex = [{indexes}]\nretriever = \"dense\"\n"
+            "name = \"zoo\"\n[corpus]\nsource = \"d\"\n[models.m]\nembedding.static = {{ model = \"m\" }}\n[space]\nchunker = \"sentence\"\nembedder = \"m\"\nindex = [{indexes}]\nretriever = \"dense\"\n"
         );
         let mut results = fixture::results(scores.len());
         for (found, trial) in results.trials.iter_mut().zip(trial::grid(&Experiment::parse(&text, ".").unwrap())) {

@@ -192,7 +192,7 @@ pub(super) fn cells(found: &TrialResult, columns: &[Column]) -> Vec<Cell> {
 }
 
 /// Whether it compares all vectors with those of a question.
-fn searches_exactly(found: &TrialResult) -> bool {
+pub(super) fn searches_exactly(found: &TrialResult) -> bool {
     found.trial.pipeline().is_some_and(|pipeline| pipeline.compares_vectors() && pipeline.index.is_flat())
 }
 

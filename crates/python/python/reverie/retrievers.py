@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from reverie._settings import Component
+from reverie._settings import Component, Part
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,7 +181,15 @@ class Pgvector(Component):
         top_k: The most passages to return. Default 5.
         ef: How many near vectors an `hnsw` index keeps during a search. Default: the server's.
         probes: The clusters that an `ivfflat` index looks into. Default: the server's.
+        oversampling: Searches an index over `binary_quantize(vector)`, one bit a number: how many times `top_k` rows it
+            finds, of which the nearest by their vectors are returned. Default: 1 if the table has such an index alone,
+            else it is not searched.
         exact: Whether to compare every vector, without the index. Default false.
+        hybrid: Whether to search by words too, by PostgreSQL's full-text search. Default false.
+        language: How texts are cut into words: a text search configuration, such as `english` or `simple`. Default
+            `english`; only with `hybrid`.
+        words: The column with the words of each text, of the type `tsvector`. Without it, every search reads all texts;
+            only with `hybrid`.
         version: What stands for the content of the table in keys. Default: its number of rows, and PostgreSQL's count
             of changes.
         url: The address of the database, or `env:NAME` for a variable that holds it. An address with a password must be
@@ -210,7 +218,11 @@ class Pgvector(Component):
     top_k: int = 5
     ef: int | None = None
     probes: int | None = None
+    oversampling: int | None = None
     exact: bool = False
+    hybrid: bool = False
+    language: str = "english"
+    words: str | None = None
     version: str | None = None
     url: str = "env:DATABASE_URL"
     identity: str | None = None
@@ -294,6 +306,8 @@ class Qdrant(Component):
         metric: `cosine`, `inner_product` or `l2`: the distance of the collection. Default `cosine`.
         top_k: The most passages to return. Default 5.
         ef: How many near vectors the graph keeps during a search. Default: the collection's.
+        oversampling: In a collection with quantization: how many times `top_k` points are found by the smaller vectors,
+            of which the nearest by their own vectors are returned. Default: the server's.
         exact: Whether to compare every vector, without the graph. Default false.
         api_key: The key of the server, as `env:NAME`; none if not set.
         version: What stands for the content of the collection in keys. Default: its number of points.
@@ -321,6 +335,7 @@ class Qdrant(Component):
     metric: Literal["cosine", "inner_product", "l2"] = "cosine"
     top_k: int = 5
     ef: int | None = None
+    oversampling: int | None = None
     exact: bool = False
     api_key: str | None = None
     version: str | None = None
@@ -353,6 +368,8 @@ class Milvus(Component):
         top_k: The most passages to return. Default 5.
         ef: How many near vectors an `HNSW` index keeps during a search. Default 64.
         probes: The clusters that an `IVF` index looks into. Default 16.
+        hybrid: Whether to search by words too. Default false.
+        words: With `hybrid`: the field that a BM25 function makes of the text.
         database: Default `default`.
         api_key: A token, or `user:password`, as `env:NAME`; none if not set.
         version: What stands for the content of the collection in keys. Default: its number of records.
@@ -381,6 +398,8 @@ class Milvus(Component):
     top_k: int = 5
     ef: int | None = None
     probes: int | None = None
+    hybrid: bool = False
+    words: str | None = None
     database: str = "default"
     api_key: str | None = None
     version: str | None = None
@@ -454,6 +473,106 @@ class Elasticsearch(Component):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PassagePaths(Part):
+    """Where the parts of a passage stand in it. A passage may also be a plain text.
+
+    Args:
+        text: The path to its text. Default `text`; empty if a system returns no texts, but only names of documents or
+            ids.
+        document: The path to the document, as the system names it, such as `metadata.source`.
+        start: The path to the position in the document where it begins.
+        end: The path to the position where it ends.
+        page: The path to the page, a number from 1.
+        id: The path to the system's own id of the passage.
+        score: The path to the system's own score.
+    """
+
+    text: str = "text"
+    document: str | None = None
+    start: str | None = None
+    end: str | None = None
+    page: str | None = None
+    id: str | None = None
+    score: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndpointLimits(Part):
+    """The known limits of an endpoint. Limits that are left out are learned: from the headers of answers, from
+    refusals, and from latencies.
+
+    All uses of one model at one endpoint with one key share one limit. If several entries of `[models]` state different
+    rates or `concurrency` for it, the smallest of each holds for all of them. `hedge` and `refusal_timeout_seconds`
+    hold for their own entry only.
+
+    Args:
+        requests_per_minute: Calls per minute.
+        tokens_per_minute: Tokens per minute.
+        hedge: The share of calls that may be made a second time when the first attempt takes unusually long; the
+            provider may charge for both. None if left out.
+        refusal_timeout_seconds: How long refusals for lack of capacity (429, 503) may continue with no call getting
+            through, in seconds; then the calls fail, and the next run makes them again. As long as any call gets
+            through, no call is given up because of a refusal. 300 if left out, and never less than one answer may take.
+    """
+
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+    hedge: float | None = None
+    refusal_timeout_seconds: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Http(Component):
+    """`http`: asks a program behind HTTP for passages, such as a search service of your own.
+
+    Use it if no other retriever knows your database, or if your service does more than search. Any method will do, with
+    JSON or parameters of the address as the request, and JSON as the reply.
+
+    Args:
+        url: The whole address, without parameters. It is used as it is: a slash at its end is kept.
+        method: The HTTP method. Default `POST`.
+        headers: Headers of every request. A value `env:NAME` is read from that variable; a secret must be written so.
+        api_key_env: The variable that holds the key, which is sent as a bearer token. Default: no key.
+        query: Parameters of the address; each value is a template.
+        body: The body, a template of JSON. Default: `{ question = "{question}", top_k = "{top_k}" }`, unless `query` is
+            set or the method is one without a body, such as `GET`.
+        passages: The path to the list of passages. Default `passages`.
+        passage: The paths to the parts of a passage, within the passage: `text` (default `text`), `document`, `start`,
+            `end`, `page`, `id` and `score`.
+        question: The path at which the reply repeats the question. If it repeats another one, the reply is an error.
+        top_k: The most passages to return. Default 5.
+        version: What stands for the content of the index in keys. Without it, later runs take the passages from the
+            store even if the index has changed.
+        timeout_seconds: How long one call may take, in seconds. Default 120.
+        connect_timeout_seconds: How long the connection may take, in seconds. Default 10.
+        max_response_bytes: The largest reply, in bytes. Default 16 MiB.
+        concurrency: How many calls may be in flight at once; if left out, as many as the program turns out to take.
+        limits: What is known of its limits; the rest is learned.
+        plain_http: Whether a key may be sent to another machine over `http://`. Default false.
+    """
+
+    _name: ClassVar[str] = "http"
+
+    url: str = ""
+    method: str = "POST"
+    headers: Mapping[str, Any] | None = None
+    api_key_env: str | None = None
+    query: Mapping[str, Any] | None = None
+    body: Any = None
+    passages: str = "passages"
+    passage: PassagePaths | Mapping[str, Any] = PassagePaths()
+    question: str | None = None
+    top_k: int = 5
+    version: str | None = None
+    timeout_seconds: float = 120.0
+    connect_timeout_seconds: float = 10.0
+    max_response_bytes: int = 16777216
+    concurrency: int | None = None
+    limits: EndpointLimits | Mapping[str, Any] = EndpointLimits()
+    plain_http: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class Python(Component):
     """`python`: chunks that a function of the user's own finds.
 
@@ -505,5 +624,6 @@ class Retrievers:
     Qdrant = Qdrant
     Milvus = Milvus
     Elasticsearch = Elasticsearch
+    Http = Http
     Python = Python
     None_ = None_

@@ -63,8 +63,11 @@ class Pgvector(Component):
             Default 0.
         probes: Of `ivfflat`: the clusters that a search looks into. Trials that differ in this alone share one table.
             Default 10.
-        precision: `f32`, or `f16` for half of the memory. With an index, `f32` takes at most 2,000 dimensions, `f16`
-            4,000. Default `f32`.
+        precision: `f32`; `f16` for half of the memory; `binary` for an index over one bit a number, which is much
+            smaller. With an index, `f32` takes at most 2,000 dimensions, `f16` 4,000, `binary` 16,000. Default `f32`.
+        oversampling: Of `precision = "binary"`: how many times as many chunks as are returned the index finds; the
+            nearest of them by their 32-bit vectors are returned. Trials that differ in this alone share one table.
+            Default 4.
         schema: The schema of the table. Default `public`.
         url: The address of the database, or `env:NAME` for a variable that holds it. An address with a password must be
             in a variable.
@@ -84,7 +87,8 @@ class Pgvector(Component):
     ef: int = 40
     lists: int = 0
     probes: int = 10
-    precision: Literal["f32", "f16"] = "f32"
+    precision: Literal["f32", "f16", "int8", "binary"] = "f32"
+    oversampling: int = 4
     schema: str = "public"
     url: str = "env:DATABASE_URL"
     identity: str | None = None
@@ -146,7 +150,11 @@ class Qdrant(Component):
         ef_construction: Of `hnsw`: how many near vectors are kept while links are chosen. Default 100.
         ef: Of `hnsw`: how many near vectors are kept during a search. Trials that differ in this alone share one
             collection. Default 100.
-        precision: `f32`, or `f16` for half of the memory. Default `f32`.
+        precision: `f32`; `f16` for half of the memory; `int8` or `binary` for an index over a copy of 8 bits or of one
+            bit a number, which is a quarter or a 32nd of the memory. Default `f32`.
+        oversampling: Of `precision` `int8` and `binary`: how many times as many chunks as are returned the index finds;
+            the nearest of them by their 32-bit vectors are returned. Trials that differ in this alone share one
+            collection. Default 4.
         api_key: The key of the server, as `env:NAME`; none if not set.
         url: The address of the database, or `env:NAME` for a variable that holds it. An address with a password must be
             in a variable.
@@ -164,7 +172,8 @@ class Qdrant(Component):
     m: int = 16
     ef_construction: int = 100
     ef: int = 100
-    precision: Literal["f32", "f16"] = "f32"
+    precision: Literal["f32", "f16", "int8", "binary"] = "f32"
+    oversampling: int = 4
     api_key: str | None = None
     url: str = "http://127.0.0.1:6333"
     identity: str | None = None

@@ -225,7 +225,8 @@ impl<'a> Writer<'a> {
         let types = match &schema["type"] {
             Value::Array(types) => types.iter().filter_map(Value::as_str).collect(),
             Value::String(one) => vec![one.as_str()],
-            _ => vec!["object"],
+            // Anything that JSON has.
+            _ => return "Any".to_owned(),
         };
         let written = |one: &str| match one {
             "integer" => "int".to_owned(),

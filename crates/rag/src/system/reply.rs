@@ -17,7 +17,7 @@ const MOST_USD: f64 = 1000.0;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PassagePaths {
-    /// The path to its text. Default `text`; empty if the system returns no texts, but only names of documents or ids.
+    /// The path to its text. Default `text`; empty if a system returns no texts, but only names of documents or ids.
     pub text: String,
     /// The path to the document, as the system names it, such as `metadata.source`.
     #[serde(skip_serializing_if = "Option::is_none")]
