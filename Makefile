@@ -218,9 +218,9 @@ $(CLUSTER)/bin/pip install --quiet --force-reinstall --no-deps $(PACKED)/reverie
 endef
 
 ## Beyond one machine: the engine `ray`, jobs, ingest, notebooks, on servers that the tests start (1.9 GB).
-cluster: build $(CLUSTER)/ready
+cluster: build databases $(CLUSTER)/ready
 	$(packed-wheel)
-	cd crates/python/tests/cluster && $(CURDIR)/$(CLUSTER)/bin/python -m pytest -q
+	cd crates/python/tests/cluster && REVERIE_TEST_DATABASES=$(CURDIR)/$(DATABASES) $(CURDIR)/$(CLUSTER)/bin/python -m pytest -q
 
 ## The demo on three Ray nodes, S3, and MLflow on PostgreSQL, beside the demo on this machine alone.
 cluster-demo: demo $(CLUSTER)/ready

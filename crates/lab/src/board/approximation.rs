@@ -94,7 +94,7 @@ mod tests {
             found.latency_p50 = Some(0.002 / (place + 1) as f64);
             found.index_bytes = Some(2_000_000 * (place as u64 + 1));
             if found.trial.pipeline().is_some_and(|pipeline| !pipeline.index.is_flat()) {
-                found.index_recall = Some(Summary::of(&vec![Score::Value(0.5), Score::Value(1.0)], (0.0, 1.0), 0));
+                found.index_recall = Some(Summary::of(&[Score::Value(0.5), Score::Value(1.0)], (0.0, 1.0), 0));
             }
         }
         results

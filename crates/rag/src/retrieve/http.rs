@@ -46,12 +46,8 @@ use std::{
 
 pub(super) const VERSION: u32 = 1;
 const NAME: &str = "retriever http";
-const HTTP: HttpKind = HttpKind {
-    provider: "http",
-    section: retriever_section,
-    address_setting: "url",
-    templates: "`body` or `query`",
-};
+const HTTP: HttpKind =
+    HttpKind { provider: "http", section: retriever_section, address_setting: "url", templates: "`body` or `query`" };
 /// The values that a request may hold beside the question. A request with the first one needs no question.
 const VALUES: [&str; 3] = [VECTOR, "top_k", FILTER];
 const VECTOR: &str = "vector";
@@ -182,7 +178,7 @@ impl Config {
             None => None,
             Some((models, context)) => {
                 let system: Arc<dyn System> = Arc::new(self.http().system(HTTP, &self.context(context))?);
-                models.service(system.service()).map(|service| Program { system, service })
+                models.service(system.service()).map(|service| SearchProgram { system, service })
             }
         };
         let (top_k, sends_filter) = (self.top_k, self.sends(FILTER));
@@ -225,7 +221,7 @@ impl Config {
 }
 
 /// A program that is called.
-struct Program {
+struct SearchProgram {
     /// Writes requests, and reads replies.
     system: Arc<dyn System>,
     /// Makes the calls.
@@ -234,7 +230,7 @@ struct Program {
 
 struct HttpRetriever {
     /// None where only the settings are checked.
-    program: Option<Program>,
+    program: Option<SearchProgram>,
     top_k: usize,
     sends_filter: bool,
     /// Whether a reply could be read.
@@ -243,15 +239,15 @@ struct HttpRetriever {
 
 impl HttpRetriever {
     async fn ask(&self, query: &Query<'_>) -> Result<Vec<ReplyPassage>, Error> {
-        let Program { system, service } =
+        let SearchProgram { system, service } =
             self.program.as_ref().ok_or(Error::Needs { component: NAME, part: "the program that it calls" })?;
         if query.filter.is_some() && !self.sends_filter {
-            let reason = "the question has a filter, which is not sent: write {filter} into `body` or `query`".to_owned();
+            let reason =
+                "the question has a filter, which is not sent: write {filter} into `body` or `query`".to_owned();
             return Err(Error::Config { component: NAME, reason });
         }
         let parameters = values(self.top_k, query.embedding, query.filter)?;
-        let question =
-            SystemQuestion { id: "", text: query.text, history: &[], seed: 0, parameters: &parameters };
+        let question = SystemQuestion { id: "", text: query.text, history: &[], seed: 0, parameters: &parameters };
         let reply = service.ask(&system.request(&question)).await?;
         Ok(system.read(&question, &reply)?.passages.unwrap_or_default())
     }
@@ -276,11 +272,7 @@ impl HttpRetriever {
 }
 
 /// The values of [`VALUES`] for a question.
-fn values(
-    top_k: usize,
-    vector: Option<&[f32]>,
-    filter: Option<&Filter>,
-) -> Result<BTreeMap<String, Value>, Error> {
+fn values(top_k: usize, vector: Option<&[f32]>, filter: Option<&Filter>) -> Result<BTreeMap<String, Value>, Error> {
     let unwritable = |error: serde_json::Error| Error::Failed { component: NAME, reason: error.to_string() };
     let filter = serde_json::to_value(filter).map_err(unwritable)?;
     Ok(VALUES.map(str::to_owned).into_iter().zip([json!(vector), top_k.into(), filter]).collect())
@@ -389,7 +381,8 @@ mod tests {
             { "body": "the cat sat on the mat" },
         ] });
         let server = server(reply).await;
-        let passage = json!({ "text": "body", "document": "meta.source", "page": "page", "score": "score", "id": "id" });
+        let passage =
+            json!({ "text": "body", "document": "meta.source", "page": "page", "score": "score", "id": "id" });
         let config = config(&server, json!({ "passages": "hits", "passage": passage, "top_k": 3 }));
         let found = found(&config, query("cat {dog}", None, None)).await.unwrap();
         assert_eq!(last_body(&server).await, json!({ "question": "cat {dog}", "top_k": 3 }));
@@ -420,7 +413,8 @@ mod tests {
     #[tokio::test]
     async fn a_reply_that_cannot_be_read_names_the_setting() {
         let server = server(json!({ "results": [{ "content": "a" }], "asked": "dog" })).await;
-        let error = async |settings: Value| found(&config(&server, settings), query("cat", None, None)).await.unwrap_err();
+        let error =
+            async |settings: Value| found(&config(&server, settings), query("cat", None, None)).await.unwrap_err();
         let missing = error(json!({})).await;
         assert!(missing.contains("[retriever.http]") && missing.contains("`passages`"), "{missing}");
         let text = error(json!({ "passages": "results" })).await;

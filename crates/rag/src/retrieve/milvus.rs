@@ -24,7 +24,9 @@ use crate::{
     component::{database_settings, ensure},
     database::{DatabaseConnection, DatabaseSettings},
 };
-use databases::{AccessSettings, CollectionPlace, ExistingFields, MilvusDatabase, SearchOptions, TextSearch, VectorDatabase};
+use databases::{
+    AccessSettings, CollectionPlace, ExistingFields, MilvusDatabase, SearchOptions, TextSearch, VectorDatabase,
+};
 use std::{collections::BTreeMap, sync::Arc};
 
 pub(super) const VERSION: u32 = 1;

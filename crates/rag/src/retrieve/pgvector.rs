@@ -117,7 +117,8 @@ impl Config {
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Retriever>, Error> {
         ensure(NAME, !self.table.is_empty(), "table is missing; name the table with the vectors")?;
         let Self { ef, probes, oversampling, exact, .. } = *self;
-        let options = SearchOptions { ef, probes, oversampling, exact, with_content: true, ..SearchOptions::top(self.top_k) };
+        let options =
+            SearchOptions { ef, probes, oversampling, exact, with_content: true, ..SearchOptions::top(self.top_k) };
         ensure(NAME, self.hybrid || self.words.is_none(), "`words` is used by a search with `hybrid = true` alone")?;
         Ok(Box::new(ExistingIndex::new(self, options, cx)?.with_words(self.hybrid)))
     }

@@ -117,7 +117,8 @@ impl Default for Config {
     }
 }
 
-const HTTP: HttpKind = HttpKind { provider: "http", section: system_section, address_setting: "url", templates: "`body` or `query`" };
+const HTTP: HttpKind =
+    HttpKind { provider: "http", section: system_section, address_setting: "url", templates: "`body` or `query`" };
 
 impl Config {
     pub(super) fn build(&self, cx: &SystemContext<'_>) -> Result<Arc<dyn System>, Error> {
@@ -199,7 +200,8 @@ impl Config {
             let known = known();
             return Err(format!("`{unknown}` in {places} is no placeholder: there are {{question}}, {known}"));
         }
-        let is_first = |used: &Placeholder| matches!(used, Placeholder::Parameter(name) if values.first() == Some(&name.as_str()));
+        let is_first =
+            |used: &Placeholder| matches!(used, Placeholder::Parameter(name) if values.first() == Some(&name.as_str()));
         match used.iter().any(|used| **used == Placeholder::Question || is_first(used)) {
             true => Ok(()),
             false => Err(format!("{{question}} is not sent: write it into {places}")),

@@ -21,7 +21,12 @@ use std::{
 
 pub(super) const VERSION: u32 = 1;
 
-const OPENAI: HttpKind = HttpKind { provider: "openai", section: system_section, address_setting: "base_url", templates: "`extra` or `query`" };
+const OPENAI: HttpKind = HttpKind {
+    provider: "openai",
+    section: system_section,
+    address_setting: "base_url",
+    templates: "`extra` or `query`",
+};
 
 /// The path of a call below the base URL.
 const CALL: &str = "/chat/completions";

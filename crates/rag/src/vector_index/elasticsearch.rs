@@ -103,7 +103,9 @@ impl Config {
             ensure(NAME, (2..=most).contains(&value), format!("{name} is {value}, but must be from 2 to {most}"))?;
         }
         Ok(match self.kind {
-            ElasticsearchKind::Hnsw => VectorSearch::Database(DatabaseSearch { ef: Some(self.ef), ..DatabaseSearch::default() }),
+            ElasticsearchKind::Hnsw => {
+                VectorSearch::Database(DatabaseSearch { ef: Some(self.ef), ..DatabaseSearch::default() })
+            }
             ElasticsearchKind::Exact => VectorSearch::Database(DatabaseSearch::default()),
         })
     }

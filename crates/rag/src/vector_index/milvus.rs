@@ -127,8 +127,12 @@ impl Config {
         within("probes", self.probes, 1, 65_536)?;
         ensure(NAME, !self.database.is_empty(), "database is empty")?;
         Ok(match self.kind {
-            MilvusKind::Hnsw => VectorSearch::Database(DatabaseSearch { ef: Some(self.ef), ..DatabaseSearch::default() }),
-            MilvusKind::Ivfflat => VectorSearch::Database(DatabaseSearch { probes: Some(self.probes), ..DatabaseSearch::default() }),
+            MilvusKind::Hnsw => {
+                VectorSearch::Database(DatabaseSearch { ef: Some(self.ef), ..DatabaseSearch::default() })
+            }
+            MilvusKind::Ivfflat => {
+                VectorSearch::Database(DatabaseSearch { probes: Some(self.probes), ..DatabaseSearch::default() })
+            }
             MilvusKind::Exact => VectorSearch::Database(DatabaseSearch::default()),
         })
     }
