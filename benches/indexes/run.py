@@ -199,7 +199,8 @@ def main():
             searched = seconds.get("retrieve dense" if label == "flat" else f"retrieve dense by {label}")
             rate = f"{min(options.questions, len(rows)) / searched:,.0f}" if searched else ""
             interval = f"{metric['mean']:.4f} [{metric['low']:.4f}, {metric['high']:.4f}]"
-            print(f"| {shown} | {recall:.4f} | {interval} | {made:,.1f} | {rate} |")
+            made = f"{made:,.1f}" if made else "made before"
+            print(f"| {shown} | {recall:.4f} | {interval} | {made} | {rate} |")
         print()
         for name, server in servers.items():
             print(f"{name}: {server.memory():,.0f} MB of memory, {server.disk():,.0f} MB on disk, for all its trials")

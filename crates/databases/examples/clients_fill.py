@@ -41,7 +41,7 @@ def qdrant():
 
     def fill():
         payload = ({"text": text, "fields": each} for each in fields)
-        client.upload_collection("theirs", vectors=vectors, payload=payload, ids=range(ROWS), batch_size=PART, wait=True)
+        client.upload_collection("theirs", vectors=vectors, payload=payload, ids=range(ROWS), batch_size=PART // 2, wait=True)
         return client.count("theirs", exact=True).count
 
     return fill, lambda: client.delete_collection("theirs")
