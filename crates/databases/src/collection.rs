@@ -67,7 +67,7 @@ pub struct ExistingFields {
     /// A condition in the database's own language that all records must meet: SQL, an expression of Milvus, or as JSON
     /// Chroma's `where`, a filter of Qdrant or a query of Elasticsearch.
     pub condition: Option<String>,
-    /// How texts are searched by words, in a database that must be told: PostgreSQL and Milvus.
+    /// Settings of the full-text search. Only PostgreSQL and Milvus have any.
     pub text_search: Option<TextSearch>,
 }
 

@@ -41,7 +41,7 @@ pub trait ExistingIndexSettings: Send + Sync {
     /// The index by its settings: the address as it is written, and the collection.
     fn index_name(&self) -> String;
 
-    /// What stands for the content of the index in keys; none if the settings do not say.
+    /// The version of the index that the settings state, which is part of keys; none if they state none.
     fn stated_version(&self) -> Option<&str>;
 
     /// What is searched.
@@ -52,7 +52,7 @@ pub trait ExistingIndexSettings: Send + Sync {
 pub enum IndexPlace<'a> {
     /// A collection of a database.
     Collection(&'a dyn ExistingCollectionSettings),
-    /// A program behind HTTP, which alone knows what it searches.
+    /// A program behind HTTP. What it searches is not known here.
     Service(&'a dyn SearchServiceSettings),
 }
 

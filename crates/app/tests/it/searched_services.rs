@@ -1,4 +1,4 @@
-//! The retriever `http`: a search service of somebody else, which is a `reverie serve` of another experiment here.
+//! The retriever `http`. The search service is a `reverie serve` of another experiment, or a stub.
 
 use crate::{serve::Service, workspace::Workspace};
 use serde_json::{Value, json};

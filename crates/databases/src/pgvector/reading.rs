@@ -116,11 +116,19 @@ impl PgvectorDatabase {
     }
 }
 
-pub(super) fn object(value: Value) -> Map<String, Value> {
+fn object(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(fields) => fields,
         _ => Map::new(),
     }
+}
+
+/// Text and fields of a row of a search, which follow its id and its score ([`TableShape::content`]).
+pub(super) fn content_of(row: &Row, with_content: bool) -> Result<Option<RecordContent>, PgFailure> {
+    Ok(match with_content {
+        true => Some(RecordContent { text: row.try_get(2)?, fields: object(row.try_get(3)?) }),
+        false => None,
+    })
 }
 
 /// A row of a search; none if it has no vector.
@@ -128,10 +136,7 @@ fn found_record(table: &TableShape, row: &Row, with_content: bool) -> Result<Opt
     let Some(distance) = row.try_get::<_, Option<f64>>(1)?.filter(|distance| !distance.is_nan()) else {
         return Ok(None);
     };
-    let content = match with_content {
-        true => Some(RecordContent { text: row.try_get(2)?, fields: object(row.try_get(3)?) }),
-        false => None,
-    };
+    let content = content_of(row, with_content)?;
     Ok(Some(FoundRecord { id: table.id_in(row, 0)?, score: table.cosine(distance), content }))
 }
 

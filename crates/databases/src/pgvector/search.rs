@@ -168,10 +168,7 @@ pub(super) fn search_bits_sql(
     with_content: bool,
 ) -> String {
     let kind = if table.is_half { "halfvec" } else { "vector" };
-    let content = match with_content {
-        true => format!(", {}, {}", table.text, table.fields),
-        false => String::new(),
-    };
+    let content = table.content(with_content);
     format!(
         "select {}, {}{content} from (select * from {} where {} order by {} <~> binary_quantize($1::{kind}) limit {near}) as near \
          order by 2 limit {rows}",
@@ -193,10 +190,7 @@ pub(super) fn search_sql(
     with_content: bool,
 ) -> String {
     let distance = table.distance();
-    let content = match with_content {
-        true => format!(", {}, {}", table.text, table.fields),
-        false => String::new(),
-    };
+    let content = table.content(with_content);
     // No index has the sum.
     let order = if is_exact { format!("({distance}) + 0") } else { distance.clone() };
     format!(

@@ -352,6 +352,14 @@ impl TableShape {
         Ok(shape)
     }
 
+    /// Text and fields as further columns of a search, in SQL.
+    pub(super) fn content(&self, with_content: bool) -> String {
+        match with_content {
+            true => format!(", {}, {}", self.text, self.fields),
+            false => String::new(),
+        }
+    }
+
     /// The table in SQL.
     pub(super) fn table(&self) -> String {
         self.name.sql()

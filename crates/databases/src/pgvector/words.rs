@@ -2,20 +2,20 @@
 
 use super::{
     PgError, PgvectorDatabase,
-    reading::object,
+    reading::content_of,
     search::RowCondition,
     session::{Parameter, PgFailure, PgSession},
     table::TableShape,
 };
-use crate::{CollectionPlace, DatabaseProblem, FoundRecord, FoundRecords, RecordContent, WordQuery, record::rank};
+use crate::{CollectionPlace, DatabaseProblem, FoundRecord, FoundRecords, WordQuery, record::rank};
 use tokio_postgres::Row;
 
 /// The words of the text in the first parameter, of which a row must hold any: as the search language writes them.
 const ANY_WORD: &str = "string_agg('''' || replace(replace(lexeme, '\\', '\\\\'), '''', '''''') || '''', ' | ')";
 
 impl PgvectorDatabase {
-    /// The rows that hold a word of the text, by `ts_rank` divided by 1 + the logarithm of the length: PostgreSQL does not
-    /// count in how many rows a word stands.
+    /// The rows that hold any word of the text. The score is `ts_rank`, divided by 1 + the logarithm of the text's length. It
+    /// does not weigh rare words more than common ones.
     pub(super) async fn find_text(
         &self,
         session: &mut PgSession,
@@ -27,10 +27,7 @@ impl PgvectorDatabase {
         let unsupported = DatabaseProblem::Unsupported { what: "full-text search of a table without `text_search`" };
         let words = table.words.as_ref().ok_or(unsupported)?;
         let condition = RowCondition::of(&table, filter, 1)?;
-        let content = match with_content {
-            true => format!(", {}, {}", table.text, table.fields),
-            false => String::new(),
-        };
+        let content = table.content(with_content);
         let sql = format!(
             "select {id}, ts_rank({column}, reverie_asked.reverie_words, 1)::float8{content} from {table}, (select {ANY_WORD}::tsquery as reverie_words \
              from unnest(to_tsvector({language}, $1))) as reverie_asked where {column} @@ reverie_asked.reverie_words and {condition} order by 2 desc, \
@@ -56,9 +53,6 @@ impl PgvectorDatabase {
 }
 
 fn found_by_words(table: &TableShape, row: &Row, with_content: bool) -> Result<FoundRecord, PgFailure> {
-    let content = match with_content {
-        true => Some(RecordContent { text: row.try_get(2)?, fields: object(row.try_get(3)?) }),
-        false => None,
-    };
-    Ok(FoundRecord { id: table.id_in(row, 0)?, score: row.try_get::<_, f64>(1)? as f32, content })
+    let score = row.try_get::<_, f64>(1)? as f32;
+    Ok(FoundRecord { id: table.id_in(row, 0)?, score, content: content_of(row, with_content)? })
 }

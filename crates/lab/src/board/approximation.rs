@@ -1,8 +1,8 @@
-//! The remarks on what an approximate index costs, beside the trials that are equal but search exactly.
+//! Remarks on what approximate indexes cost. Each is compared with trials that search exactly and are otherwise equal.
 
 use super::{
     columns::searches_exactly,
-    effects::{Effect, effect_of},
+    effects::{Effect, effect},
     note::{About, Note},
 };
 use crate::{
@@ -11,6 +11,7 @@ use crate::{
 };
 use eval::statistics::mean;
 use rag::Axis;
+use std::collections::BTreeMap;
 
 /// A remark for each approximate index: the share of the nearest chunks that it finds, and the difference from `flat` in
 /// the objective, in milliseconds and in bytes, as far as they are known.
@@ -22,6 +23,10 @@ pub(super) fn approximations(results: &Results) -> Vec<Note> {
         results.trials.iter().filter(|found| found.index_recall.is_some()).filter_map(label).collect();
     indexes.sort_unstable();
     indexes.dedup();
+    if indexes.is_empty() {
+        return Vec::new();
+    }
+    let scores = results.contributions(&BTreeMap::new());
     let remark = |index: &String| {
         let of = |wanted: &str| -> Vec<&TrialResult> {
             results.trials.iter().filter(|found| label(found).as_deref() == Some(wanted)).collect()
@@ -30,7 +35,7 @@ pub(super) fn approximations(results: &Results) -> Vec<Note> {
         let recalls: Vec<f64> = ours.iter().filter_map(|found| found.index_recall.as_ref()?.mean).collect();
         let recall = mean(&recalls)?;
         let mut text = format!("the index {index} finds {:.1} % of the nearest chunks", recall * 100.0);
-        let against = flat.as_deref().map(|flat| (of(flat), effect_of(results, axis, index, flat)));
+        let against = flat.as_deref().map(|flat| (of(flat), effect(results, &scores, axis, index, flat)));
         match against.filter(|(_, effect)| effect.pairs > 0) {
             None => text.push_str("; list `flat` too to see what the others cost"),
             Some((exact, effect)) => {

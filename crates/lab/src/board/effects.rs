@@ -63,12 +63,8 @@ pub(super) fn effects(results: &Results) -> Vec<Effect> {
     all
 }
 
-/// What a value of an axis changes in place of another.
-pub(super) fn effect_of(results: &Results, axis: &str, value: &str, baseline: &str) -> Effect {
-    effect(results, &results.contributions(&BTreeMap::new()), axis, value, baseline)
-}
-
-fn effect(
+/// What a value of an axis changes in place of another. `scores`: the contributions of each trial to the objective.
+pub(super) fn effect(
     results: &Results,
     scores: &BTreeMap<String, Vec<Option<f64>>>,
     axis: &str,

@@ -28,7 +28,7 @@ pub enum About {
     Turns,
     /// The steps at which the first trial lost golden evidence.
     Losses,
-    /// What an approximate index costs, beside an exact search.
+    /// What an approximate index costs, compared with an exact search.
     Approximation,
     /// What a search asked for, and how trials were stopped.
     Search,

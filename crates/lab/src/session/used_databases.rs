@@ -145,7 +145,7 @@ async fn existing_identity(
     Ok(Identity { provider: provider.to_owned(), model: place.name, revision: address, parameters })
 }
 
-/// What stands for what a program behind HTTP searches: its address and the version that the settings state.
+/// The identity of a program behind HTTP: its address, and the version that the settings state.
 fn service_identity(
     session: &Session,
     version: Option<&str>,

@@ -187,7 +187,7 @@ impl ModelHandles {
         TurnModels { repeat, ..self.in_turn(CallTurn::default()) }
     }
 
-    /// The models for questions of now, which must not be answered from what was searched at another time.
+    /// The models for questions that are asked now: search services are called anew, because their indexes may have changed.
     pub(crate) fn for_questions(&self) -> TurnModels<'_> {
         TurnModels { asks_anew: true, ..self.in_turn(CallTurn::default()) }
     }

@@ -48,7 +48,7 @@ pub(super) const VERSION: u32 = 1;
 const NAME: &str = "retriever http";
 const HTTP: HttpKind =
     HttpKind { provider: "http", section: retriever_section, address_setting: "url", templates: "`body` or `query`" };
-/// The values that a request may hold beside the question. A request with the first one needs no question.
+/// The values that a request may hold beside the question. A request that holds the vector needs no question.
 const VALUES: [&str; 3] = [VECTOR, "top_k", FILTER];
 const VECTOR: &str = "vector";
 const FILTER: &str = "filter";

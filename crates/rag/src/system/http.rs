@@ -182,7 +182,7 @@ impl Config {
         check_placeholders(&templates.placeholders(), parameters, kind.templates)
     }
 
-    /// Checks settings whose requests may hold the question and these values, and must hold the question or the first of
+    /// Checks settings whose requests may hold the question and these values. They must hold the question, or the first of
     /// the values.
     ///
     /// # Errors
