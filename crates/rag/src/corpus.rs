@@ -6,6 +6,8 @@ use crate::{
 };
 use databases::SearchOptions;
 use models::Matrix;
+use serde::Serialize;
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// A question as retrievers see it.
@@ -38,17 +40,25 @@ pub enum VectorSearch {
 }
 
 /// How a database searches.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct DatabaseSearch {
     /// How many near vectors its graph keeps; none if that is a setting of the collection.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ef: Option<u32>,
     /// How many clusters it looks into; none if it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub probes: Option<u32>,
     /// How many times as many chunks as are returned it finds by a smaller copy of the vectors; none if it has no copy.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub oversampling: Option<u32>,
 }
 
 impl DatabaseSearch {
+    /// What of it is part of keys; none if nothing is set.
+    pub(crate) fn key_settings(self) -> Option<Value> {
+        (self != Self::default()).then(|| json!(self))
+    }
+
     /// The options of a search for so many chunks.
     pub fn options(self, top: usize) -> SearchOptions {
         let Self { ef, probes, oversampling } = self;

@@ -17,7 +17,7 @@ use crate::{
 };
 use databases::{AccessSettings, ElasticsearchDatabase, SearchIndexSpec, VectorDatabase};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::sync::Arc;
 
 pub(super) const VERSION: u32 = 1;
@@ -62,10 +62,7 @@ impl VectorIndexSettings for Config {
     }
 
     fn search_settings(&self) -> Option<Value> {
-        match self.kind {
-            ElasticsearchKind::Hnsw => Some(json!({ "ef": self.ef })),
-            ElasticsearchKind::Exact => None,
-        }
+        self.search().key_settings()
     }
 }
 
@@ -102,12 +99,12 @@ impl Config {
         for (name, value, most) in settings {
             ensure(NAME, (2..=most).contains(&value), format!("{name} is {value}, but must be from 2 to {most}"))?;
         }
-        Ok(match self.kind {
-            ElasticsearchKind::Hnsw => {
-                VectorSearch::Database(DatabaseSearch { ef: Some(self.ef), ..DatabaseSearch::default() })
-            }
-            ElasticsearchKind::Exact => VectorSearch::Database(DatabaseSearch::default()),
-        })
+        Ok(VectorSearch::Database(self.search()))
+    }
+
+    fn search(&self) -> DatabaseSearch {
+        let ef = (self.kind == ElasticsearchKind::Hnsw).then_some(self.ef);
+        DatabaseSearch { ef, ..DatabaseSearch::default() }
     }
 }
 

@@ -19,7 +19,7 @@ use crate::{
 };
 use databases::{AccessSettings, MilvusDatabase, SearchIndexSpec, VectorDatabase};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::sync::Arc;
 
 pub(super) const VERSION: u32 = 1;
@@ -73,11 +73,7 @@ impl VectorIndexSettings for Config {
     }
 
     fn search_settings(&self) -> Option<Value> {
-        match self.kind {
-            MilvusKind::Hnsw => Some(json!({ "ef": self.ef })),
-            MilvusKind::Ivfflat => Some(json!({ "probes": self.probes })),
-            MilvusKind::Exact => None,
-        }
+        self.search().key_settings()
     }
 }
 
@@ -126,15 +122,15 @@ impl Config {
         within("lists", self.lists, 0, 65_536)?;
         within("probes", self.probes, 1, 65_536)?;
         ensure(NAME, !self.database.is_empty(), "database is empty")?;
-        Ok(match self.kind {
-            MilvusKind::Hnsw => {
-                VectorSearch::Database(DatabaseSearch { ef: Some(self.ef), ..DatabaseSearch::default() })
-            }
-            MilvusKind::Ivfflat => {
-                VectorSearch::Database(DatabaseSearch { probes: Some(self.probes), ..DatabaseSearch::default() })
-            }
-            MilvusKind::Exact => VectorSearch::Database(DatabaseSearch::default()),
-        })
+        Ok(VectorSearch::Database(self.search()))
+    }
+
+    fn search(&self) -> DatabaseSearch {
+        DatabaseSearch {
+            ef: (self.kind == MilvusKind::Hnsw).then_some(self.ef),
+            probes: (self.kind == MilvusKind::Ivfflat).then_some(self.probes),
+            oversampling: None,
+        }
     }
 }
 

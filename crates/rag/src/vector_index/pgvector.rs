@@ -9,7 +9,7 @@
 
 use super::{
     VectorIndexSettings,
-    record::{FilledDatabase, VectorPrecision, check_quantized, search_settings},
+    record::{FilledDatabase, VectorPrecision, check_quantized},
 };
 use crate::{
     Component, Context, Error,
@@ -20,7 +20,7 @@ use crate::{
 };
 use databases::{AccessSettings, PgvectorDatabase, SearchIndexSpec, StoredPrecision, VectorDatabase};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::sync::Arc;
 
 pub(super) const VERSION: u32 = 1;
@@ -82,13 +82,7 @@ impl VectorIndexSettings for Config {
     }
 
     fn search_settings(&self) -> Option<Value> {
-        match self.kind {
-            PgvectorKind::Hnsw => Some(search_settings(json!({ "ef": self.ef }), self.search().oversampling)),
-            PgvectorKind::Ivfflat => {
-                Some(search_settings(json!({ "probes": self.probes }), self.search().oversampling))
-            }
-            PgvectorKind::Exact => None,
-        }
+        self.search().key_settings()
     }
 }
 

@@ -11,7 +11,7 @@
 
 use super::{
     VectorIndexSettings,
-    record::{FilledDatabase, VectorPrecision, check_quantized, search_settings},
+    record::{FilledDatabase, VectorPrecision, check_quantized},
 };
 use crate::{
     Component, Context, Error,
@@ -22,7 +22,7 @@ use crate::{
 };
 use databases::{AccessSettings, QdrantDatabase, SearchIndexSpec, StoredPrecision, VectorDatabase};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::sync::Arc;
 
 pub(super) const VERSION: u32 = 1;
@@ -73,10 +73,7 @@ impl VectorIndexSettings for Config {
     }
 
     fn search_settings(&self) -> Option<Value> {
-        match self.kind {
-            QdrantKind::Hnsw => Some(search_settings(json!({ "ef": self.ef }), self.search().oversampling)),
-            QdrantKind::Exact => None,
-        }
+        self.search().key_settings()
     }
 }
 

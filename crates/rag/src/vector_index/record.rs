@@ -49,14 +49,6 @@ pub(crate) trait FilledDatabase: DatabaseSettings {
     }
 }
 
-/// The settings of a search that has this setting of its own, and a smaller copy of the vectors or none.
-pub(super) fn search_settings(mut own: Value, oversampling: Option<u32>) -> Value {
-    if let Some(times) = oversampling {
-        own["oversampling"] = times.into();
-    }
-    own
-}
-
 /// Checks the settings of an index over a smaller copy of the vectors.
 pub(super) fn check_quantized(
     component: &'static str,
