@@ -71,6 +71,9 @@ async fn beside(name: &str, url: &str, database: &dyn VectorDatabase, rounds: us
         println!("{name}, round {round}: Reverie {ours:.2} s, its own client {seconds:.2} s");
         best = [best[0].min(ours), best[1].min(seconds)];
     }
+    if rounds == 0 {
+        return;
+    }
     println!("{name}, best: Reverie {:.2} s, its own client {:.2} s", best[0], best[1]);
 }
 
