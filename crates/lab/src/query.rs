@@ -15,7 +15,7 @@ use crate::{
 use futures::{StreamExt, future};
 use models::{AnswerPiece, Embedder, InputKind, Message, ModelKind};
 use rag::{
-    Answer, Chunk, ChunkTable, Component, Corpus, Models, Passage, Pipeline, PipelineConfig, Query, Span,
+    Answer, Chunk, ChunkTable, Component, Corpus, Models, Passage, Pipeline, PipelineConfig, Query, Span, TableChunk,
     load::Source,
     pipeline::{AskedQuestion, PipelineEvent, QueryResult, Retrieval},
 };
@@ -326,8 +326,8 @@ impl RunPipeline {
             return Ok(others.ask(&PartRequest::ChunkAt { document: document.to_owned(), byte }).await?);
         }
         let table = self.table().await?;
-        let holds = |chunk: &&Chunk| chunk.searchable && chunk.span.start <= byte && byte < chunk.span.end;
-        Ok(table.of_document(document).iter().find(holds).cloned())
+        let holds = |chunk: &TableChunk<'_>| chunk.searchable && chunk.span.start <= byte && byte < chunk.span.end;
+        Ok(table.of_document(document).find(holds).map(|chunk| chunk.to_chunk()))
     }
 
     /// The embedder of its questions, by its name in the experiment; none where

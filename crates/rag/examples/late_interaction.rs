@@ -41,7 +41,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (n_chunks, n_trials) = (number(0, 1000)?, number(1, 30)?);
     let (n_questions, n_candidates) = (number(2, 472)?, number(3, 20)?);
     let table = Arc::new(ChunkTable::new(chunks(folder, n_chunks).await?));
-    let texts: Vec<String> = table.chunks().iter().map(|chunk| chunk.text.clone()).collect();
+    let texts: Vec<String> = table.chunks().map(|chunk| chunk.text.to_owned()).collect();
     let questions: Vec<String> = (0..n_questions).map(|i| question(&texts[i * 7919 % texts.len()], i)).collect();
     let embedder = embedder(Path::new(home), rest.get(4).map_or("all-minilm-l6-v2", String::as_str)).await?;
     // Nothing is measured before the model is warm.

@@ -101,7 +101,7 @@ async fn steps(table: &Arc<ChunkTable>, out: &mut impl Write) -> Result<(), Box<
 /// The whole search of `hybrid`, and of its two sides alone: the difference is
 /// the fusion.
 async fn fusions(table: &Arc<ChunkTable>, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
-    let texts: Vec<&str> = table.searchable().iter().map(|&row| table.chunk(row).text.as_str()).collect();
+    let texts: Vec<&str> = table.searchable_chunks().map(|chunk| chunk.text).collect();
     let vector = |i: usize| (0..COLUMNS).map(move |k| ((i * 31 + k * 17) as f32).sin());
     let mut matrix = Matrix { columns: COLUMNS, data: (0..texts.len()).flat_map(vector).collect() };
     matrix.normalize();

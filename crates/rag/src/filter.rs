@@ -6,7 +6,7 @@
 //! `language`, the front matter of Markdown) and the columns of the corpus'
 //! table of metadata.
 
-use crate::{Chunk, Document, Error, load::MATCHING};
+use crate::{Document, load::MATCHING};
 use databases::{FieldBounds, FieldTest, RecordFilter, ScalarValue};
 use glob::Pattern;
 use serde::{Deserialize, Deserializer, Serialize, de};
@@ -164,44 +164,31 @@ impl Filter {
         Some(RecordFilter { ids: None, tests: tests.collect::<Option<_>>()? })
     }
 
-    /// A function that says whether a chunk passes.
-    fn matcher(&self) -> impl Fn(&Chunk) -> bool {
-        let conditions = self.0.iter().map(|(field, condition)| {
+    /// The fields, each with the test of its values.
+    pub(crate) fn matchers(&self) -> impl Iterator<Item = (&str, Matcher<'_>)> {
+        self.0.iter().map(|(field, condition)| {
             let glob = match condition {
                 Condition::Tests(tests) => tests.glob.as_deref().and_then(|glob| Pattern::new(glob).ok()),
                 _ => None,
             };
-            (field, condition, glob)
-        });
-        let conditions: Vec<_> = conditions.collect();
-        move |chunk| {
-            conditions.iter().all(|(field, condition, glob)| match value(chunk, field) {
-                None => false,
-                Some(Value::Array(values)) => values.iter().any(|value| holds(condition, glob.as_ref(), value)),
-                Some(value) => holds(condition, glob.as_ref(), &value),
-            })
-        }
+            (field.as_str(), Matcher { condition, glob })
+        })
     }
+}
 
-    /// The entries of these chunks that pass, in order. `chunks` are the searchable chunks
-    /// of a table; an entry is a chunk's position among them, as in its indexes. Fails if no
-    /// chunk has a field that the filter names.
-    pub(crate) fn entries<'c>(&self, chunks: impl Iterator<Item = &'c Chunk> + Clone) -> Result<Vec<u32>, Error> {
-        let mut unknown: BTreeSet<&str> = self.fields().collect();
-        let passes = self.matcher();
-        let mut entries = Vec::new();
-        for (entry, chunk) in (0u32..).zip(chunks.clone()) {
-            unknown.retain(|field| value(chunk, field).is_none());
-            if passes(chunk) {
-                entries.push(entry);
-            }
-        }
-        match unknown.into_iter().next() {
-            Some(field) if chunks.clone().next().is_some() => {
-                let reason = format!("no document has the field `{field}`; there are {}", fields(chunks).join(", "));
-                Err(Error::Config { component: "filter", reason })
-            }
-            _ => Ok(entries),
+/// Says which values meet a condition.
+pub(crate) struct Matcher<'f> {
+    condition: &'f Condition,
+    glob: Option<Pattern>,
+}
+
+impl Matcher<'_> {
+    /// Whether a value, or an item of a list, meets the condition.
+    pub(crate) fn matches(&self, value: &Value) -> bool {
+        let holds = |value: &Value| holds(self.condition, self.glob.as_ref(), value);
+        match value {
+            Value::Array(values) => values.iter().any(holds),
+            value => holds(value),
         }
     }
 }
@@ -218,24 +205,6 @@ pub fn add_fields(fields: &mut BTreeSet<String>, document: &Document) {
     ];
     let own = own.into_iter().filter(|(_, has)| *has).map(|(name, _)| name.to_owned());
     fields.extend(own.chain(document.metadata.keys().cloned()));
-}
-
-/// The fields that some chunk has.
-pub fn fields<'c>(chunks: impl Iterator<Item = &'c Chunk> + Clone) -> Vec<String> {
-    let has = |field: &&str| chunks.clone().any(|chunk| value(chunk, field).is_some());
-    let own = ["path", "title", "page", "heading"].into_iter().filter(has).map(str::to_owned);
-    let more: BTreeSet<&String> = chunks.clone().flat_map(|chunk| chunk.metadata.keys()).collect();
-    own.chain(more.into_iter().cloned()).collect()
-}
-
-pub(crate) fn value(chunk: &Chunk, field: &str) -> Option<Value> {
-    match field {
-        "path" => Some(chunk.document.clone().into()),
-        "title" => chunk.book.clone().map(Value::from),
-        "page" => chunk.page.map(Value::from),
-        "heading" => chunk.heading.clone().map(Value::from),
-        _ => chunk.metadata.get(field).cloned(),
-    }
 }
 
 fn holds(condition: &Condition, glob: Option<&Pattern>, value: &Value) -> bool {
@@ -272,7 +241,7 @@ fn order(a: &Value, b: &Value) -> Option<Ordering> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::retrieve::tests::Fixture;
+    use crate::{Chunk, ChunkTable, retrieve::tests::Fixture};
     use serde_json::json;
 
     fn read(value: Value) -> Result<Filter, String> {
@@ -280,7 +249,7 @@ mod tests {
     }
 
     fn chunk() -> Chunk {
-        let mut chunk = Fixture::new().table.chunk(0).clone();
+        let mut chunk = Fixture::new().table.chunk(0).to_chunk();
         chunk.document = "guides/mill.md".to_owned();
         chunk.page = Some(12);
         let fields =
@@ -291,8 +260,11 @@ mod tests {
 
     #[test]
     fn a_chunk_passes_if_all_conditions_hold() {
-        let chunk = chunk();
-        let passes = |filter: Value| read(filter).unwrap().matcher()(&chunk);
+        let table = ChunkTable::new(vec![Chunk { number: 0, ..chunk() }]);
+        let passes = |filter: Value| {
+            let filter = read(filter).unwrap();
+            filter.matchers().all(|(field, test)| table.chunk(0).field(field).is_some_and(|value| test.matches(&value)))
+        };
         for filter in [
             json!({}),
             json!({ "year": 2021 }),
@@ -337,10 +309,11 @@ mod tests {
 
     #[test]
     fn a_field_that_no_document_has_is_named_with_those_that_there_are() {
-        let table = crate::ChunkTable::new(vec![Chunk { number: 0, searchable: true, ..chunk() }]);
-        assert_eq!(read(json!({ "year": 2021 })).unwrap().entries(table.searchable_chunks()).unwrap(), [0]);
-        assert!(read(json!({ "year": 1 })).unwrap().entries(table.searchable_chunks()).unwrap().is_empty());
-        let error = read(json!({ "yaer": 2021 })).unwrap().entries(table.searchable_chunks()).unwrap_err().to_string();
+        let table = ChunkTable::new(vec![Chunk { number: 0, searchable: true, ..chunk() }]);
+        let entries = |filter: Value| table.entries_passing(&read(filter).unwrap()).map(|passing| passing.entries());
+        assert_eq!(entries(json!({ "year": 2021 })).unwrap(), [0]);
+        assert!(entries(json!({ "year": 1 })).unwrap().is_empty());
+        let error = entries(json!({ "yaer": 2021 })).unwrap_err().to_string();
         assert!(error.contains("no document has the field `yaer`; there are path"), "{error}");
         assert!(error.contains("year"), "{error}");
     }

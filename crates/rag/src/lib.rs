@@ -72,7 +72,7 @@ pub use pipeline::Pipeline;
 pub use prompt::language_of_short_text;
 pub(crate) use searcher::Searcher;
 pub use stage::{AxisValue, Data, PassageStage, PassageStep, PassagesWithRemarks};
-pub use table::ChunkTable;
+pub use table::{ChunkTable, ChunkTableWriter, TableChunk};
 pub use types::{Answer, Chunk, Heading, Hit, Metadata, Page, Passage, Span};
 
 /// Errors of stages, corpus sources and pipelines.

@@ -144,7 +144,7 @@ impl Filling<'_> {
 
     fn record(&self, entry: usize) -> IndexedRecord {
         let chunk = self.table.chunk(self.table.searchable()[entry]);
-        record_of(entry as u32, chunk, self.vectors.vector(entry as u32))
+        record_of(entry as u32, &chunk, self.vectors.vector(entry as u32))
     }
 
     /// An error about a record, with the document of its chunk.

@@ -102,8 +102,8 @@ struct Found {
 
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Answer<'a> {
-    Chunks(&'a [Chunk]),
+enum Answer {
+    Chunks(Vec<Chunk>),
     Enriched(Vec<String>),
     Indexed(usize),
     Written(Vec<Searches>),
@@ -144,25 +144,25 @@ impl Pipeline {
         Ok(&**self.chunker.as_ref().ok_or("nothing was chunked yet")?)
     }
 
-    async fn answer(&mut self, line: &str) -> Result<Answer<'_>, Box<dyn Error>> {
+    async fn answer(&mut self, line: &str) -> Result<Answer, Box<dyn Error>> {
         match serde_json::from_str(line)? {
             Request::Chunk { chunker, documents } => {
                 self.chunk(&chunker, documents.into_iter().map(document).collect()).await?;
-                Ok(Answer::Chunks(self.table.chunks()))
+                Ok(Answer::Chunks(self.table.chunks().map(|chunk| chunk.to_chunk()).collect()))
             }
             Request::Enrich(config) => {
                 let enricher = config.build(&self.context())?;
                 let mut texts = Vec::with_capacity(self.table.len());
                 for document in &self.documents {
-                    let chunks = self.table.chunks().iter().filter(|chunk| chunk.document == document.path);
-                    let chunks: Vec<&Chunk> = chunks.collect();
+                    let chunks: Vec<Chunk> =
+                        self.table.of_document(&document.path).map(|chunk| chunk.to_chunk()).collect();
+                    let chunks: Vec<&Chunk> = chunks.iter().collect();
                     texts.extend(enricher.enrich(document, &chunks).await?.into_iter().map(|one| one.text));
                 }
                 Ok(Answer::Enriched(texts))
             }
             Request::Index { vectors } => {
-                let rows = self.table.searchable();
-                let texts: Vec<&str> = rows.iter().map(|&row| self.table.chunk(row).text.as_str()).collect();
+                let texts: Vec<&str> = self.table.searchable_chunks().map(|chunk| chunk.text).collect();
                 let columns = vectors.first().map_or(0, Vec::len);
                 if vectors.len() != texts.len() || vectors.iter().any(|vector| vector.len() != columns) {
                     return Err(format!("{} vectors for {} searchable chunks", vectors.len(), texts.len()).into());
@@ -171,7 +171,7 @@ impl Pipeline {
                 // Cuts texts as LlamaIndex does. Only retrievers with `language = "english"` can search this index.
                 let language = LanguageChoice::Named(Language::ENGLISH);
                 let analysis = TextAnalysis { language, ..TextAnalysis::default() };
-                let given = IndexedTexts { texts: &texts, documents: &[0], analysis: &analysis };
+                let given = IndexedTexts { texts: &texts, documents: &[0], analysis: &analysis, languages: None };
                 let indexes = [OpenIndex::new(dense), OpenIndex::new(Bm25Index::of(&given))];
                 let n = texts.len();
                 self.indexes = indexes.map(Arc::new).into();
@@ -231,7 +231,7 @@ impl Pipeline {
     }
 
     /// What a stage makes of the passages of each list.
-    async fn staged(&self, stage: &dyn PassageStage, lists: Vec<Found>) -> Result<Answer<'_>, Box<dyn Error>> {
+    async fn staged(&self, stage: &dyn PassageStage, lists: Vec<Found>) -> Result<Answer, Box<dyn Error>> {
         let step = stage.step(&self.context())?;
         let mut made = Vec::with_capacity(lists.len());
         for Found { text, hits } in lists {

@@ -20,7 +20,7 @@ use super::{
     split::{Cut, Splitter, check_sizes, not_set, overlap_follows_size},
 };
 use crate::{
-    Chunk, ChunkTable, Component, Context, Document, Error, Hit, InputSize, Passage, Span,
+    Chunk, ChunkTable, Component, Context, Document, Error, Hit, InputSize, Passage, Span, TableChunk,
     analysis::{Language, LanguageChoice},
     component::{ensure, settings},
 };
@@ -220,7 +220,7 @@ fn fill(list: Vec<RankedChunk>, table: &ChunkTable) -> Vec<RankedChunk> {
 
 /// How many children the parent of this chunk has.
 fn child_count(row: u32, table: &ChunkTable) -> usize {
-    let walk = |step: fn(&Chunk) -> Option<u32>| {
+    let walk = |step: fn(TableChunk<'_>) -> Option<u32>| {
         std::iter::successors(Some(row), |&at| step(table.chunk(at)).map(|number| table.sibling(at, number))).count()
     };
     // Both walks count the chunk itself.
@@ -255,7 +255,7 @@ mod tests {
         let chunker = Config { merge_threshold: threshold, ..small() }.build(&Context::default()).unwrap();
         let hits = hits.iter().map(|&(child, score)| Hit { row: child + 1, score }).collect();
         let name = |passage: &Passage| {
-            let row = table.chunks().iter().position(|chunk| chunk.text == passage.text).unwrap();
+            let row = table.chunks().position(|chunk| chunk.text == passage.text).unwrap();
             row.checked_sub(1).map_or(9, |child| child as u32)
         };
         chunker.context(hits, &table).iter().map(|passage| (name(passage), passage.score)).collect()

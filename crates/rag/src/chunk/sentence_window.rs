@@ -17,7 +17,7 @@ use super::{
     split::trim,
 };
 use crate::{
-    Chunk, ChunkTable, Component, Context, Document, Error, Hit, InputSize, Passage, Span,
+    Chunk, ChunkTable, Component, Context, Document, Error, Hit, InputSize, Passage, Span, TableChunk,
     analysis::{Language, LanguageChoice},
     component::{ensure, settings},
 };
@@ -65,7 +65,7 @@ impl Config {
 
     /// The first and last row of the window around a row.
     fn window(&self, row: u32, table: &ChunkTable) -> (u32, u32) {
-        let reach = |step: fn(&Chunk) -> Option<u32>| {
+        let reach = |step: fn(TableChunk<'_>) -> Option<u32>| {
             let next = |&at: &u32| step(table.chunk(at)).map(|number| table.sibling(row, number));
             std::iter::successors(Some(row), next).take(self.window_size as usize + 1).last().unwrap_or(row)
         };
@@ -97,7 +97,7 @@ impl Chunker for Config {
             // It begins on the page of its first sentence, and names the
             // headings of all of them.
             let first = table.passage(Hit { row: from, score: hit.score });
-            let headings: Vec<&str> = (from..=to).filter_map(|row| table.chunk(row).heading.as_deref()).collect();
+            let headings: Vec<&str> = (from..=to).filter_map(|row| table.chunk(row).heading).collect();
             passages.push(Passage {
                 heading: merge_headings(&headings),
                 span: Span { start: span.start + inner.start, end: span.start + inner.end },

@@ -298,8 +298,8 @@ fn join_passages(
         let mut lists = Vec::with_capacity(queries.len());
         for (query, mut passages) in queries.iter().zip(found.by_ref()) {
             if let Some(filter) = query.filter.filter(|_| !corpus.table.searchable().is_empty()) {
-                let mask = &corpus.table.entries_passing(filter)?.mask;
-                let passes = |row: &u32| corpus.entry(*row).is_some_and(|entry| mask[entry as usize]);
+                let passing = corpus.table.entries_passing(filter)?;
+                let passes = |row: &u32| corpus.entry(*row).is_some_and(|entry| passing.has(entry));
                 passages.retain(|passage| passage.rows.iter().any(passes));
             }
             lists.push(passages);
@@ -363,8 +363,8 @@ pub fn chunks_left_by_filter(remark: &str) -> Option<usize> {
 fn apply_filter(query: &Query<'_>, hits: &mut Vec<Hit>, corpus: &Corpus<'_>) -> Result<Option<String>, Error> {
     let Some(filter) = query.filter else { return Ok(None) };
     let passing = corpus.table.entries_passing(filter)?;
-    hits.retain(|hit| corpus.entry(hit.row).is_some_and(|entry| passing.mask[entry as usize]));
-    let (left, all) = (passing.entries.len(), passing.mask.len());
+    hits.retain(|hit| corpus.entry(hit.row).is_some_and(|entry| passing.has(entry)));
+    let (left, all) = (passing.passing(), passing.all());
     let is_narrow = left < all && hits.len() == left;
     Ok(is_narrow.then(|| match left {
         0 => format!("{NONE_PASSES}{filter}, so nothing was found"),
@@ -448,8 +448,8 @@ mod tests {
     async fn a_filter_that_leaves_no_more_chunks_than_were_found_is_remarked_once_with_its_numbers() {
         let mut fixture = crate::retrieve::tests::Fixture::new();
         // The four chunks that are searched are on pages 1 to 4.
-        let on_page = |chunk: &crate::Chunk| crate::Chunk { page: Some(chunk.number), ..chunk.clone() };
-        fixture.table = Arc::new(ChunkTable::new(fixture.table.chunks().iter().map(on_page).collect()));
+        let on_page = |chunk: crate::TableChunk<'_>| crate::Chunk { page: Some(chunk.number), ..chunk.to_chunk() };
+        fixture.table = Arc::new(ChunkTable::new(fixture.table.chunks().map(on_page).collect()));
         let chunker = crate::chunk::ChunkerConfig::defaults().swap_remove(0).build(&Context::default()).unwrap();
         let settings = serde_json::json!({ "dense": { "top_k": 2 } });
         let retriever: crate::retrieve::RetrieverConfig = serde_json::from_value(settings).unwrap();

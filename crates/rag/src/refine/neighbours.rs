@@ -91,7 +91,7 @@ impl Config {
             }
             stretch.end = stretch.end.max(piece.span.end);
             let headings = if row < rows[first] { &mut before } else { &mut stretch.headings };
-            headings.extend(chunk.heading.as_deref());
+            headings.extend(chunk.heading);
             stretch.pieces.push(piece);
         }
         before.append(&mut stretch.headings);

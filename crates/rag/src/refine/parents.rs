@@ -92,7 +92,7 @@ impl Config {
             }
             return None;
         }
-        let heading = |entry: usize| table.chunk(table.searchable()[entry]).heading.as_deref();
+        let heading = |entry: usize| table.chunk(table.searchable()[entry]).heading;
         let entry = corpus.entry(row)? as usize;
         let above = heading(entry)?;
         let document = of_document(table, row);
@@ -141,7 +141,7 @@ mod tests {
         let passages = run(Config::default(), &[last, first, first + 1], &table).await;
         assert_eq!(passages.len(), 2);
         let parent = table.chunk(table.chunk(first).parent.unwrap());
-        assert_eq!((passages[1].text.as_str(), passages[1].span), (parent.text.as_str(), parent.span));
+        assert_eq!((passages[1].text.as_str(), passages[1].span), (parent.text, parent.span));
         assert_eq!((passages[1].score, passages[1].rows.as_slice()), (0.5, &[first, first + 1][..]));
         let corpus = Corpus::exact(&table, &[]);
         let step = Config::default().build(&Context::default()).unwrap();
@@ -153,7 +153,7 @@ mod tests {
     async fn without_a_hierarchy_it_is_the_section_unless_that_is_too_long() {
         let table = chunks(json!({ "sentence": { "chunk_size": 6, "chunk_overlap": 0 } }), &[TEXT]);
         let rows = |heading: Option<&str>| -> Vec<u32> {
-            let same = |row: &u32| table.chunk(*row).heading.as_deref() == heading;
+            let same = |row: &u32| table.chunk(*row).heading == heading;
             (0..table.len() as u32).filter(same).collect()
         };
         let (none, barn) = (rows(None), rows(Some("Barn")));

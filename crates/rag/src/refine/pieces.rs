@@ -29,7 +29,7 @@ pub(super) struct Piece<'a> {
 impl<'a> Piece<'a> {
     pub(super) fn chunk(table: &'a ChunkTable, row: u32) -> Self {
         let chunk = table.chunk(row);
-        Self { span: chunk.span, text: &chunk.text }
+        Self { span: chunk.span, text: chunk.text }
     }
 
     /// A part of it, by bytes of its text.

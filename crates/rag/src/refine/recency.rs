@@ -19,7 +19,6 @@ use crate::{
     ChunkTable, Component, Context, Error, Passage, PassageStep,
     component::{ensure, settings},
     corpus::{Corpus, Query},
-    filter::{fields, value},
 };
 use async_trait::async_trait;
 use chrono::{Datelike, NaiveDate};
@@ -80,18 +79,18 @@ impl PassageStep for Config {
 
 impl Config {
     fn day(&self, passage: &Passage, table: &ChunkTable) -> Option<i32> {
-        day(&value(table.chunk(*passage.rows.first()?), &self.field)?)
+        day(&table.chunk(*passage.rows.first()?).field(&self.field)?)
     }
 
     /// Checks that some document has a date, because a missing field is a mistake.
     fn check_dates(&self, table: &ChunkTable) -> Result<(), Error> {
         let field = &self.field;
-        let mut values = table.searchable().iter().filter_map(|&row| value(table.chunk(row), field)).peekable();
+        let mut values = table.searchable_chunks().filter_map(|chunk| chunk.field(field)).peekable();
         let reason = match values.peek().cloned() {
             _ if table.searchable().is_empty() => return Ok(()),
             None => format!(
                 "no document has the field `{field}`; there are {}",
-                fields(table.searchable_chunks()).join(", ")
+                table.fields().join(", ")
             ),
             Some(_) if values.any(|value| day(&value).is_some()) => return Ok(()),
             Some(first) => format!("the field `{field}` holds {first}, which is not a date such as 2024-05-01"),

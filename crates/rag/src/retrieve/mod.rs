@@ -156,7 +156,7 @@ async fn dense_search(
     }
     let one = |(query, vector): (&Query<'_>, &[f32])| {
         Ok(corpus.hits(match query.filter {
-            Some(filter) => among(vector, &corpus.table.entries_passing(filter)?.entries)?,
+            Some(filter) => among(vector, &corpus.table.entries_passing(filter)?.entries())?,
             None => among_all(&[vector])?.pop().unwrap_or_default(),
         }))
     };
@@ -191,9 +191,9 @@ async fn database_search(
         match (&filters[place].0, dense) {
             (None, _) => *hits = Some(Vec::new()),
             (Some(passing), Some(dense)) => {
-                *hits = Some(corpus.hits(dense.search_among(vectors[place], options.top, &passing.entries)?));
+                *hits = Some(corpus.hits(dense.search_among(vectors[place], options.top, &passing.entries())?));
             }
-            (Some(passing), None) => left.push((place, RecordFilter::of_entries(&passing.entries))),
+            (Some(passing), None) => left.push((place, RecordFilter::of_entries(&passing.entries()))),
         }
     }
     let among = left.iter().map(|(place, filter)| DatabaseQuery { vector: vectors[*place], filter: Some(filter) });
@@ -249,7 +249,7 @@ fn bm25_search(
     ensure(component, index.fits(&search.analysis), reason)?;
     let one = |query: &Query<'_>| {
         let passing = query.filter.map(|filter| corpus.table.entries_passing(filter)).transpose()?;
-        let passes = |entry: u32| passing.as_ref().is_none_or(|passing| passing.mask[entry as usize]);
+        let passes = |entry: u32| passing.as_ref().is_none_or(|passing| passing.has(entry));
         Ok(corpus.hits(index.search_where(query.text, k, search.saturation, passes)))
     };
     match queries {

@@ -1,7 +1,7 @@
 //! Finds the place of a text in the documents of a corpus, for retrievers whose
 //! passages are not chunks.
 
-use crate::{Chunk, ChunkTable, Span};
+use crate::{ChunkTable, Span, TableChunk};
 use std::{
     collections::HashMap,
     sync::{Mutex, PoisonError},
@@ -67,7 +67,7 @@ impl<'a> PlacedTexts<'a> {
 
     /// The document of this path, or else the only one with this file name, or with this name without its ending.
     pub(super) fn document_of(&self, name: &str) -> Option<String> {
-        if !self.table.of_document(name).is_empty() {
+        if !self.table.rows_of_document(name).is_empty() {
             return Some(name.to_owned());
         }
         let file = |path: &str| path.rsplit(['/', '\\']).next().unwrap_or_default().to_lowercase();
@@ -83,7 +83,7 @@ impl<'a> PlacedTexts<'a> {
 
     /// The names of the documents, in the order of the table.
     fn documents(&self) -> impl Iterator<Item = &str> {
-        self.table.chunks().chunk_by(|a, b| a.document == b.document).map(|chunks| chunks[0].document.as_str())
+        self.table.documents()
     }
 
     fn with_text<T>(&self, document: &str, read: impl FnOnce(&str) -> T) -> T {
@@ -94,8 +94,8 @@ impl<'a> PlacedTexts<'a> {
 }
 
 /// The text of a document, from its chunks. Bytes that none of them holds are spaces.
-fn whole_text(chunks: &[Chunk]) -> String {
-    let parts = chunks.iter().flat_map(|chunk| [(chunk.span.start, &*chunk.text), (chunk.span.end, &*chunk.space)]);
+fn whole_text<'a>(chunks: impl Iterator<Item = TableChunk<'a>> + Clone) -> String {
+    let parts = chunks.flat_map(|chunk| [(chunk.span.start, chunk.text), (chunk.span.end, chunk.space)]);
     let length = parts.clone().map(|(start, part)| start + part.len()).max().unwrap_or_default();
     let mut bytes = vec![b' '; length];
     for (start, part) in parts {
@@ -108,6 +108,7 @@ fn whole_text(chunks: &[Chunk]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Chunk;
 
     fn table() -> ChunkTable {
         // A parent over two chunks with a space between them, and a second document.

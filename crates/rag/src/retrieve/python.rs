@@ -94,10 +94,10 @@ impl Retriever for PythonRetriever {
             return Ok(SearchOutput::Hits(Vec::new()));
         }
         let table = corpus.table;
-        let chunks = || table.searchable().iter().map(|&row| table.chunk(row));
+        let chunks = || table.searchable_chunks();
         let arguments = self.function.arguments(|name| match name {
             "questions" => queries.iter().map(|query| query.text).collect(),
-            "chunks" => chunks().map(|chunk| chunk.text.as_str()).collect(),
+            "chunks" => chunks().map(|chunk| chunk.text).collect(),
             _ => chunks().map(|chunk| json!(chunk.document)).collect(),
         });
         let reply = self.function.call(&arguments, None)?;
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn passages_of_its_own_are_placed_in_the_documents_and_keep_their_texts() {
         let fixture = Fixture::new();
-        let (first, document) = (fixture.table.chunk(1).text.clone(), fixture.table.chunk(1).document.clone());
+        let (first, document) = (fixture.table.chunk(1).text.to_owned(), fixture.table.chunk(1).document.to_owned());
         let source = format!(
             "def retrieve(questions):\n    return [[{{'text': 'not in the corpus', 'document': 'x', 'score': 1}}, {{'text': \
              {first:?}, 'score': 2, 'title': 'Own'}}, {{'text': 'late', 'score': 0}}], []]\n"

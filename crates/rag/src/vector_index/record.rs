@@ -1,6 +1,6 @@
 //! What is written into a database that is filled with chunks.
 
-use crate::{Chunk, Error, component::ensure, database::DatabaseSettings};
+use crate::{Error, TableChunk, component::ensure, database::DatabaseSettings};
 use databases::{IndexedRecord, RecordId, SearchIndexSpec, StoredPrecision};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -71,9 +71,8 @@ pub(super) fn build_settings(settings: &dyn FilledDatabase) -> Value {
 /// The record of a searchable chunk, the entry of an index, with its vector. Its fields are those that a
 /// [`Filter`](crate::Filter) names (`path`, `title`, `page`, `heading` and the metadata of the document), and `reverie`
 /// with the chunk's place in its document.
-pub fn record_of(entry: u32, chunk: &Chunk, vector: &[f32]) -> IndexedRecord {
-    let mut fields: Map<String, Value> =
-        chunk.metadata.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+pub fn record_of(entry: u32, chunk: &TableChunk<'_>, vector: &[f32]) -> IndexedRecord {
+    let mut fields: Map<String, Value> = chunk.metadata().into_iter().collect();
     let mut place = json!({ "number": chunk.number, "start": chunk.span.start, "end": chunk.span.end });
     if let Some(place) = place.as_object_mut() {
         let links = [("parent", chunk.parent), ("previous", chunk.previous), ("next", chunk.next)];
@@ -81,26 +80,29 @@ pub fn record_of(entry: u32, chunk: &Chunk, vector: &[f32]) -> IndexedRecord {
     }
     fields.insert(PLACE.to_owned(), place);
     for field in ["path", "title", "page", "heading"] {
-        match crate::filter::value(chunk, field) {
+        match chunk.field(field) {
             Some(value) => _ = fields.insert(field.to_owned(), value),
             None => _ = fields.remove(field),
         }
     }
     let id = RecordId::Number(entry.into());
-    IndexedRecord { id, vector: vector.to_vec(), text: chunk.text.clone(), fields }
+    IndexedRecord { id, vector: vector.to_vec(), text: chunk.text.to_owned(), fields }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Chunk, ChunkTable};
 
     #[test]
     fn the_fields_of_a_record_are_those_that_filters_name() {
-        let mut chunk = crate::retrieve::tests::Fixture::new().table.chunk(0).clone();
+        let mut chunk = crate::retrieve::tests::Fixture::new().table.chunk(0).to_chunk();
         chunk.metadata.insert("year".to_owned(), json!(2024));
         chunk.metadata.insert("path".to_owned(), json!("not the document"));
         chunk.page = None;
         chunk.metadata.insert("page".to_owned(), json!(99));
+        let table = ChunkTable::new(vec![Chunk { number: 0, ..chunk }]);
+        let chunk = table.chunk(0);
         let record = record_of(7, &chunk, &[1.0]);
         assert_eq!((record.id, record.fields["year"].clone()), (RecordId::Number(7), json!(2024)));
         assert_eq!(record.fields["path"], json!(chunk.document), "a chunk's own fields come first, as in filters");

@@ -4,7 +4,7 @@
 use crate::Error;
 use eval::{Evidence, metric::find_evidence};
 use rag::{
-    Chunk, ChunkTable, Component, Context, Hit, Passage,
+    ChunkTable, Component, Context, Hit, Passage, TableChunk,
     chunk::{Chunker, ChunkerConfig},
 };
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(in crate::gather) struct SearchedChunks {
 
 /// A searchable chunk that holds a part of a piece of evidence.
 pub(in crate::gather) struct EvidencePart<'a> {
-    pub(in crate::gather) chunk: &'a Chunk,
+    pub(in crate::gather) chunk: TableChunk<'a>,
     pub(in crate::gather) share: f64,
     /// Whether the share is enough for the evidence to count as held.
     pub(in crate::gather) is_enough: bool,
@@ -40,7 +40,7 @@ impl SearchedChunks {
 
     /// Whether the table has chunks of a document.
     pub(in crate::gather) fn has_document(&self, path: &str) -> bool {
-        !self.table.of_document(path).is_empty()
+        !self.table.rows_of_document(path).is_empty()
     }
 
     /// Whether one chunk holds enough of a piece of evidence.

@@ -223,15 +223,15 @@ impl ChunkedDocuments {
         for part in self.chunks.parts(item) {
             let chunk = part.chunk;
             let known = EvidenceChunk {
-                document: chunk.document.clone(),
+                document: chunk.document.to_owned(),
                 number: chunk.number,
                 span: chunk.span,
                 // With four decimals, the share is the same after it was stored and read.
                 share: (part.share * 1e4).round() / 1e4,
-                shared_terms: shared_terms(analysis, &question.question, &chunk.text),
+                shared_terms: shared_terms(analysis, &question.question, chunk.text),
             };
             if part.is_enough {
-                holders.insert((chunk.document.clone(), chunk.number), known.clone());
+                holders.insert((chunk.document.to_owned(), chunk.number), known.clone());
             }
             if best.as_ref().is_none_or(|best| known.share > best.share) {
                 best = Some(known);
@@ -302,8 +302,8 @@ struct ChunkRank {
 fn of_documents(hits: &[Hit], table: &ChunkTable, documents: &BTreeSet<String>) -> Vec<ChunkRank> {
     let ranked = |(rank, hit): (usize, &Hit)| {
         let chunk = table.chunk(hit.row);
-        let is_wanted = documents.contains(&chunk.document);
-        is_wanted.then(|| ChunkRank { rank, chunk: (chunk.document.clone(), chunk.number) })
+        let is_wanted = documents.contains(chunk.document);
+        is_wanted.then(|| ChunkRank { rank, chunk: (chunk.document.to_owned(), chunk.number) })
     };
     (1..).zip(hits).filter_map(ranked).collect()
 }

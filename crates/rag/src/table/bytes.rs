@@ -1,0 +1,210 @@
+//! The bytes of a table of chunks, in memory or in a mapped file.
+//!
+//! ```text
+//! segment …   for each 4,096 rows: the texts, each followed by its white space; names (headings, and what the chunks of
+//!             a document have in common); records of a fixed size
+//! tail        where the records of each segment begin; groups; documents by the hash of their paths; searchable rows
+//! footer      the number of each of these
+//! ```
+//!
+//! A group is a run of chunks with the same document, title and metadata. A row is found without an index: by its
+//! segment and its place in it. A search reads the records and texts of its hits and touches no other part of the file.
+
+use super::chunk::TableChunk;
+use crate::types::Span;
+use memmap2::Mmap;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"RVCHUNK\n");
+/// The rows of a segment, except the last.
+pub(super) const SEGMENT_ROWS: usize = 4096;
+pub(super) const RECORD_BYTES: usize = 76;
+const FOOTER_BYTES: usize = 6 * 8;
+/// Stands for a text that is not there, in place of its length.
+pub(super) const NO_TEXT: u32 = u32::MAX;
+
+pub(super) const SEARCHABLE: u8 = 1;
+pub(super) const HAS_PARENT: u8 = 1 << 1;
+pub(super) const HAS_PREVIOUS: u8 = 1 << 2;
+pub(super) const HAS_NEXT: u8 = 1 << 3;
+pub(super) const HAS_PAGE: u8 = 1 << 4;
+
+/// Bytes in memory, or those of a mapped file.
+#[derive(Debug)]
+pub(super) enum TableBytes {
+    Owned(Vec<u8>),
+    Mapped(Mmap),
+}
+
+impl TableBytes {
+    pub(super) fn all(&self) -> &[u8] {
+        match self {
+            Self::Owned(bytes) => bytes,
+            Self::Mapped(map) => map,
+        }
+    }
+}
+
+/// Where the parts of a table lie in its bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Parts {
+    pub(super) rows: usize,
+    pub(super) groups: usize,
+    pub(super) documents: usize,
+    pub(super) searchable: usize,
+    /// Where the tail begins.
+    pub(super) tail: usize,
+}
+
+impl Parts {
+    /// The footer.
+    pub(super) fn to_bytes(self) -> Vec<u8> {
+        let Self { rows, groups, documents, searchable, tail } = self;
+        let numbers = [rows, groups, documents, searchable, tail].map(|number| number as u64);
+        numbers.into_iter().chain([MAGIC]).flat_map(u64::to_le_bytes).collect()
+    }
+
+    /// Reads the footer; none if the bytes are not a whole table.
+    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+        let start = bytes.len().checked_sub(FOOTER_BYTES)?;
+        let number = |i: usize| u64_at(bytes, start + 8 * i) as usize;
+        let parts =
+            Self { rows: number(0), groups: number(1), documents: number(2), searchable: number(3), tail: number(4) };
+        (u64_at(bytes, start + 40) == MAGIC && parts.end() == Some(start)).then_some(parts)
+    }
+
+    fn group_places(&self) -> usize {
+        self.tail + 8 * self.rows.div_ceil(SEGMENT_ROWS)
+    }
+
+    fn group_rows(&self) -> usize {
+        self.group_places() + 8 * self.groups
+    }
+
+    fn hashes(&self) -> usize {
+        self.group_rows() + 4 * self.groups
+    }
+
+    fn document_rows(&self) -> usize {
+        self.hashes() + 8 * self.documents
+    }
+
+    fn searchable_rows(&self) -> usize {
+        self.document_rows() + 8 * self.documents
+    }
+
+    /// Where the tail ends, if the numbers are those of a table at all.
+    fn end(&self) -> Option<usize> {
+        let is_small = |number: usize| number <= u32::MAX as usize;
+        let are_small = [self.rows, self.groups, self.documents, self.searchable].into_iter().all(is_small);
+        (are_small && self.tail < 1 << 60).then(|| self.searchable_rows() + 4 * self.searchable)
+    }
+
+    /// The rows that indexes hold.
+    pub(super) fn read_searchable(&self, bytes: &[u8]) -> Vec<u32> {
+        let start = self.searchable_rows();
+        (0..self.searchable).map(|i| u32_at(bytes, start + 4 * i)).collect()
+    }
+
+    /// Path, title and metadata of the chunks of a group.
+    pub(super) fn group<'a>(&self, bytes: &'a [u8], group: usize) -> Group<'a> {
+        let at = u64_at(bytes, self.group_places() + 8 * group) as usize;
+        let [document, book, metadata] = [0, 4, 8].map(|offset| u32_at(bytes, at + offset));
+        let start = at + 12;
+        let book_start = start + document as usize;
+        let metadata_start = book_start + if book == NO_TEXT { 0 } else { book as usize };
+        Group {
+            document: text_at(bytes, start, document),
+            book: (book != NO_TEXT).then(|| text_at(bytes, book_start, book)),
+            metadata: text_at(bytes, metadata_start, metadata),
+        }
+    }
+
+    /// The rows of documents whose paths have this hash, the last first.
+    pub(super) fn documents_with(&self, bytes: &[u8], hash: u64) -> impl Iterator<Item = (u32, u32)> {
+        let (hashes, rows) = (self.hashes(), self.document_rows());
+        let hash_at = move |i: usize| u64_at(bytes, hashes + 8 * i);
+        let (mut from, mut to) = (0, self.documents);
+        while from < to {
+            let middle = from + (to - from) / 2;
+            if hash_at(middle) <= hash { from = middle + 1 } else { to = middle }
+        }
+        let same = (0..from).rev().take_while(move |&i| hash_at(i) == hash);
+        same.map(move |i| (u32_at(bytes, rows + 8 * i), u32_at(bytes, rows + 8 * i + 4)))
+    }
+
+    /// Where the record of a row begins.
+    fn record(&self, bytes: &[u8], row: usize) -> usize {
+        assert!(row < self.rows, "there is no row {row} in a table of {}", self.rows);
+        let segment = u64_at(bytes, self.tail + 8 * (row / SEGMENT_ROWS)) as usize;
+        segment + row % SEGMENT_ROWS * RECORD_BYTES
+    }
+
+    pub(super) fn group_of_row(&self, bytes: &[u8], row: usize) -> usize {
+        u32_at(bytes, self.record(bytes, row) + 28) as usize
+    }
+
+    /// The row of chunk 0 of the same document.
+    pub(super) fn first_of_row(&self, bytes: &[u8], row: usize) -> u32 {
+        u32_at(bytes, self.record(bytes, row) + 36)
+    }
+
+    /// The page on which a row's chunk starts.
+    pub(super) fn page_of_row(&self, bytes: &[u8], row: usize) -> Option<u32> {
+        let at = self.record(bytes, row);
+        (bytes[at + 72] & HAS_PAGE != 0).then(|| u32_at(bytes, at + 52))
+    }
+
+    /// The headings above a row's chunk.
+    pub(super) fn heading_of_row<'a>(&self, bytes: &'a [u8], row: usize) -> Option<&'a str> {
+        let at = self.record(bytes, row);
+        let length = u32_at(bytes, at + 64);
+        (length != NO_TEXT).then(|| text_at(bytes, u64_at(bytes, at + 56) as usize, length))
+    }
+
+    pub(super) fn chunk<'a>(&self, bytes: &'a [u8], row: usize) -> TableChunk<'a> {
+        let at = self.record(bytes, row);
+        let small = |offset: usize| u32_at(bytes, at + offset);
+        let large = |offset: usize| u64_at(bytes, at + offset) as usize;
+        let (flags, level) = (bytes[at + 72], bytes[at + 73]);
+        let linked = |flag: u8, offset: usize| (flags & flag != 0).then(|| small(offset));
+        let (text, length) = (large(0), small(24));
+        let group = self.group(bytes, small(28) as usize);
+        TableChunk {
+            document: group.document,
+            number: small(32),
+            span: Span { start: large(8), end: large(16) },
+            text: text_at(bytes, text, length),
+            searchable: flags & SEARCHABLE != 0,
+            level,
+            parent: linked(HAS_PARENT, 40),
+            previous: linked(HAS_PREVIOUS, 44),
+            next: linked(HAS_NEXT, 48),
+            page: linked(HAS_PAGE, 52),
+            book: group.book,
+            heading: self.heading_of_row(bytes, row),
+            space: text_at(bytes, text + length as usize, small(68)),
+            metadata: group.metadata,
+        }
+    }
+}
+
+/// What the chunks of a group have in common.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Group<'a> {
+    pub(super) document: &'a str,
+    pub(super) book: Option<&'a str>,
+    /// As JSON; empty if there is none.
+    pub(super) metadata: &'a str,
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    bytes[at..].first_chunk().copied().map_or(0, u32::from_le_bytes)
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    bytes[at..].first_chunk().copied().map_or(0, u64::from_le_bytes)
+}
+
+fn text_at(bytes: &[u8], at: usize, length: u32) -> &str {
+    str::from_utf8(&bytes[at..at + length as usize]).unwrap_or_default()
+}
