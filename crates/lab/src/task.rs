@@ -17,7 +17,7 @@ mod vector_search;
 mod work;
 
 pub(crate) use {
-    corpus::{chunk_table, connect, open_corpus, open_indexes},
+    corpus::{chunk_table, connect, enriched_table, open_corpus, open_indexes},
     handles::{CallTurn, ModelHandles, TurnModels},
     rows::{
         answers_by_question, decode_matrix, passages_by_question, queries_by_question, scores_by_question,

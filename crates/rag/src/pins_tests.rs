@@ -9,8 +9,8 @@ use crate::{
     corpus::{Corpus, Query},
     generate::{GeneratorConfig, tests::ScriptedChat},
     index::{
-        Bm25Index, DatabaseIndex, DenseIndex, FilledCollection, GraphIndex, GraphSettings, Index, IndexKind,
-        IndexedTexts, Indexes, MadeFrom, TokenBlock, TokenIndex, dense_tests::matrix,
+        Bm25Index, DatabaseIndex, DenseIndex, FilledCollection, GraphIndex, GraphSettings, Index, IndexKind, Indexes,
+        MadeFrom, TokenBlock, TokenIndex, dense_tests::matrix,
     },
     load::{self, ParseLimits},
     rerank::{self, RerankerConfig},
@@ -167,8 +167,9 @@ fn indexes_are_pinned() {
     let other = |kind: &&IndexKind| pins.iter().all(|pin| pin.component != kind.name());
     let file = |kind: &IndexKind| match kind.made_from() {
         MadeFrom::Texts(write) => {
-            let given = IndexedTexts { texts: &TEXTS, documents: &[0], analysis: &TextAnalysis::default() };
-            Pin::new(kind.name(), kind.version(), &TEXTS, &store::Key::of_bytes(&write(&given)))
+            let file = folder.path().join(kind.name());
+            write(&TEXTS.as_slice(), &TextAnalysis::default(), &file).unwrap();
+            Pin::new(kind.name(), kind.version(), &TEXTS, &store::Key::of_file(&file).unwrap())
         }
         _ => panic!("the index `{}` is not made from texts: add its pin above", kind.name()),
     };

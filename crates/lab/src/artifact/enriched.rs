@@ -2,6 +2,7 @@
 
 use super::{ArtifactTable, TableBatch, TableColumns, optional_text};
 use crate::Error;
+use rag::Chunk;
 
 /// What is searched in place of one chunk's text.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,5 +36,13 @@ impl ArtifactTable for EnrichedRow {
             fallback: optional_text(fallback, i),
         };
         Ok((0..batch.len()).map(row).collect())
+    }
+}
+
+/// A searchable chunk with this text.
+impl From<EnrichedRow> for Chunk {
+    fn from(row: EnrichedRow) -> Self {
+        let EnrichedRow { document, number, text, fallback: _ } = row;
+        Self { document, number, text, searchable: true, ..Self::default() }
     }
 }

@@ -4,19 +4,31 @@ use super::{Cache, RunContext, decode_matrix};
 use crate::{
     Error,
     action::Action,
-    artifact,
+    artifact::{self, ArtifactTable, EnrichedRow},
     blocking::compute,
     plan::{CorpusInputs, Outputs, TaskId},
 };
 use databases::retrying;
+use futures::{StreamExt, TryStreamExt, stream};
 use models::Matrix;
 use rag::{
-    Chunk, ChunkTable, Context, VectorSearch,
+    Chunk, ChunkTable, ChunkTableWriter, Context, VectorSearch,
     index::{DatabaseIndex, IndexKind, OpenIndex, SEARCH_RETRIES},
     pipeline::OpenCorpus,
     vector_index::VectorIndexConfig,
 };
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{BufWriter, Write},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// Chunks of at most so many shards are held in memory. Those of more are written into a temporary file, which is mapped.
+const SHARDS_IN_MEMORY: usize = 32;
+/// Shards that are read and decoded at once.
+const SHARDS_AT_ONCE: usize = 8;
 
 /// Opened indexes of each kind.
 pub(super) struct IndexCache(BTreeMap<IndexKind, Cache<OpenIndex>>);
@@ -117,12 +129,59 @@ pub(crate) async fn chunk_table(
     chunks: &[TaskId],
 ) -> Result<Arc<ChunkTable>, Error> {
     let names = chunks.iter().map(|id| inputs.get(id).cloned().unwrap_or_default()).collect();
-    let load = || async {
-        let mut all = Vec::new();
-        for &shard in chunks {
-            all.extend(artifact::decode::<Chunk>(cx.read(inputs, shard).await?)?);
-        }
-        Ok(ChunkTable::checked(all)?)
-    };
+    let load = || read_table::<Chunk>(cx, inputs, chunks, true);
     cx.tables.get(names, load).await
+}
+
+/// What is searched in place of the chunks' texts, as a table.
+pub(crate) async fn enriched_table(cx: &RunContext, inputs: &Outputs, shards: &[TaskId]) -> Result<ChunkTable, Error> {
+    read_table::<EnrichedRow>(cx, inputs, shards, false).await
+}
+
+/// The rows of shards as a table. Their links are checked if they have any.
+async fn read_table<R: ArtifactTable + Into<Chunk> + Send + 'static>(
+    cx: &RunContext,
+    inputs: &Outputs,
+    shards: &[TaskId],
+    has_links: bool,
+) -> Result<ChunkTable, Error> {
+    if shards.len() <= SHARDS_IN_MEMORY {
+        return Ok(ChunkTable::from_bytes(write_rows::<R, _>(cx, inputs, shards, has_links, Vec::new()).await?)?);
+    }
+    let file = BufWriter::new(temporary_file(&cx.scratch)?);
+    let file = write_rows::<R, _>(cx, inputs, shards, has_links, file).await?;
+    let file = file.into_inner().map_err(|error| Error::file("write", &cx.scratch, error.into_error()))?;
+    Ok(ChunkTable::map(&file)?)
+}
+
+/// Writes the rows of these shards one after the other, so that few of them are in memory at once.
+async fn write_rows<R: ArtifactTable + Into<Chunk> + Send + 'static, W: Write + Send + 'static>(
+    cx: &RunContext,
+    inputs: &Outputs,
+    shards: &[TaskId],
+    has_links: bool,
+    target: W,
+) -> Result<W, Error> {
+    let read = async |&shard: &TaskId| -> Result<Vec<Chunk>, Error> {
+        let bytes = cx.read(inputs, shard).await?;
+        let rows = compute(move || artifact::decode::<R>(bytes)).await??;
+        Ok(rows.into_iter().map(R::into).collect())
+    };
+    let mut shards = stream::iter(shards).map(read).buffered(SHARDS_AT_ONCE);
+    let mut writer = if has_links { ChunkTableWriter::checked(target) } else { ChunkTableWriter::new(target) };
+    while let Some(chunks) = shards.try_next().await? {
+        let push = move || chunks.iter().try_for_each(|chunk| writer.push(chunk)).map(|()| writer);
+        writer = compute(push).await??;
+    }
+    Ok(compute(move || writer.finish()).await??)
+}
+
+/// A file without a name, which is gone when this process ends, however it ends.
+fn temporary_file(folder: &Path) -> Result<File, Error> {
+    std::fs::create_dir_all(folder).map_err(|source| Error::file("create", folder, source))?;
+    let path = folder.join(store::unique_token());
+    let file = File::options().read(true).write(true).create_new(true).open(&path);
+    let file = file.map_err(|source| Error::file("create", &path, source))?;
+    std::fs::remove_file(&path).map_err(|source| Error::file("remove", &path, source))?;
+    Ok(file)
 }

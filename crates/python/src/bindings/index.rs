@@ -13,7 +13,7 @@ use arrow_pyarrow::PyArrowType;
 use models::{Embedder, InputKind, Matrix};
 use pyo3::prelude::*;
 use rag::{
-    Chunk, ChunkTable, Filter, NamedModels, Passage, PipelineConfig, VectorSearch,
+    ChunkTable, Filter, NamedModels, Passage, PipelineConfig, VectorSearch,
     analysis::TextAnalysis,
     index::{Bm25Index, DenseIndex, IndexKind, IndexedTexts, MadeFrom, OpenIndex, document_starts},
     pipeline::{OpenCorpus, Pipeline},
@@ -183,9 +183,11 @@ impl PyIndex {
         }
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let make = || {
-            let table = &self.corpus.table;
-            let chunks: Vec<&Chunk> = table.searchable().iter().map(|&row| table.chunk(row)).collect();
-            Arc::new(OpenIndex::new(Bm25Index::of_chunks(&chunks, &analysis)))
+            let chunks = || self.corpus.table.searchable_chunks();
+            let texts: Vec<&str> = chunks().map(|chunk| chunk.text).collect();
+            let documents = document_starts(chunks().map(|chunk| chunk.document));
+            let given = IndexedTexts { texts: &texts, documents: &documents, analysis: &analysis, languages: None };
+            Arc::new(OpenIndex::new(Bm25Index::of(&given)))
         };
         let index = made.entry(analysis).or_insert_with(make).clone();
         let others = self.corpus.indexes.iter().filter(|index| index.get::<Bm25Index>().is_none()).cloned();
@@ -197,7 +199,7 @@ impl PyIndex {
         let Passage { document, span, text, score, page, book, heading, rows, .. } = passage;
         let chunk = rows.first().map(|&row| self.corpus.table.chunk(row));
         value!({
-            "number": chunk.map(|chunk| chunk.number), "metadata": chunk.map(|chunk| &chunk.metadata),
+            "number": chunk.map(|chunk| chunk.number), "metadata": chunk.map(|chunk| chunk.metadata()),
             "document": document, "start": character(span.start), "end": character(span.end),
             "start_byte": span.start, "end_byte": span.end, "text": text, "score": score, "page": page, "book": book,
             "heading": heading,
@@ -213,11 +215,7 @@ async fn indexes(
     embedder: Option<&Embedder>,
     vectors: Option<Matrix>,
 ) -> Result<Vec<Arc<OpenIndex>>, lab::Error> {
-    let chunks: Vec<&Chunk> = table.searchable().iter().map(|&row| table.chunk(row)).collect();
-    let texts: Vec<&str> = chunks.iter().map(|chunk| chunk.text.as_str()).collect();
-    let documents = document_starts(chunks.iter().map(|chunk| chunk.document.as_str()));
-    let analysis = TextAnalysis::default();
-    let given = IndexedTexts { texts: &texts, documents: &documents, analysis: &analysis };
+    let texts: Vec<&str> = table.searchable_chunks().map(|chunk| chunk.text).collect();
     let vectors = match (embedder, vectors) {
         (Some(embedder), Some(vectors)) => {
             check_vectors(embedder, &vectors, texts.first().copied()).await?;
@@ -233,7 +231,7 @@ async fn indexes(
     for &kind in IndexKind::ALL {
         let path = folder.join(kind.name());
         match (kind.made_from(), &vectors) {
-            (MadeFrom::Texts(bytes), _) => lab::write_new(&path, &bytes(&given))?,
+            (MadeFrom::Texts(write), _) => write(table, &TextAnalysis::default(), &path)?,
             (MadeFrom::Vectors(create), Some(matrix)) => {
                 let mut writer = create(&path, matrix.columns.max(1))?;
                 writer.push(matrix)?;

@@ -55,7 +55,7 @@ pub use graphemes::{cluster_starts, cut_before, first_clusters, may_cut};
 pub use language::{Language, LanguageChoice};
 pub use marks::ends_sentence;
 pub(crate) use recognition::document_language;
-pub use recognition::{document_languages, text_language};
+pub use recognition::{DocumentLanguages, document_languages, text_language};
 pub use rules::{stemmer, stop_words};
 pub use sentences::sentences;
 pub(crate) use sentences::{starts_by_script, tiles};

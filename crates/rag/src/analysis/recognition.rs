@@ -47,18 +47,41 @@ pub(crate) fn document_language(text: &str) -> Option<Language> {
 /// clear, it counts as written in the language with the most text in the other documents, or in English
 /// if there is none.
 pub fn document_languages(texts: &[&str], firsts: &[usize]) -> Vec<Language> {
-    let ends = firsts.iter().skip(1).copied().chain([texts.len()]);
-    let documents: Vec<&[&str]> = firsts.iter().zip(ends).map(|(&first, end)| &texts[first..end]).collect();
-    let found: Vec<Option<Language>> =
-        documents.par_iter().map(|texts| document_language(&beginnings(texts))).collect();
-    let mut sizes: BTreeMap<Language, usize> = BTreeMap::new();
-    for (language, texts) in found.iter().zip(&documents) {
-        if let Some(language) = language {
-            *sizes.entry(*language).or_default() += texts.iter().map(|text| text.len()).sum::<usize>();
+    let mut languages = DocumentLanguages::default();
+    languages.add(texts, firsts);
+    languages.finish()
+}
+
+/// The languages of documents, of which a few at a time are in memory.
+#[derive(Debug, Default)]
+pub struct DocumentLanguages {
+    /// The language of each document so far; none if it is not clear.
+    found: Vec<Option<Language>>,
+    /// The bytes of text in each language.
+    sizes: BTreeMap<Language, usize>,
+}
+
+impl DocumentLanguages {
+    /// Detects the languages of the next documents, which are given as to [`document_languages`].
+    pub fn add(&mut self, texts: &[&str], firsts: &[usize]) {
+        let ends = firsts.iter().skip(1).copied().chain([texts.len()]);
+        let documents: Vec<&[&str]> = firsts.iter().zip(ends).map(|(&first, end)| &texts[first..end]).collect();
+        let found: Vec<Option<Language>> =
+            documents.par_iter().map(|texts| document_language(&beginnings(texts))).collect();
+        for (language, texts) in found.iter().zip(&documents) {
+            if let Some(language) = language {
+                *self.sizes.entry(*language).or_default() += texts.iter().map(|text| text.len()).sum::<usize>();
+            }
         }
+        self.found.extend(found);
     }
-    let most = sizes.into_iter().max_by_key(|(_, size)| *size).map_or(Language::ENGLISH, |(language, _)| language);
-    found.into_iter().map(|language| language.unwrap_or(most)).collect()
+
+    /// The language of each document, as [`document_languages`] tells it.
+    pub fn finish(self) -> Vec<Language> {
+        let largest = self.sizes.into_iter().max_by_key(|(_, size)| *size);
+        let most = largest.map_or(Language::ENGLISH, |(language, _)| language);
+        self.found.into_iter().map(|language| language.unwrap_or(most)).collect()
+    }
 }
 
 /// The beginnings of up to 12 evenly spaced texts of a document. They are spread over the document, so

@@ -15,19 +15,39 @@
 //! Source: Robertson and Zaragoza, The Probabilistic Relevance Framework: BM25
 //! and Beyond, 2009; Kamphuis et al., Which BM25 Do You Mean?, 2020.
 
+mod blocks;
+mod build;
+mod cursor;
 mod cut;
-mod file;
+mod decoded;
+mod dictionary;
+mod impacts;
+mod merge;
+mod numbers;
+mod old_file;
 mod postings;
+mod query;
+mod search;
+mod segment;
+mod spool;
+mod verify;
+mod weight;
+mod writer;
 
-use super::{Index, IndexedTexts, MadeFrom, document_starts, kind::only, top::Top};
-use crate::{
-    Chunk, Error,
-    analysis::{Analyzer, Language, TextAnalysis},
-};
+use super::{Index, IndexedTexts, MadeFrom, document_starts, kernel};
+use crate::{Chunk, Error, analysis::TextAnalysis};
 use cut::CutTexts;
-use file::bad;
-use postings::Postings;
-use std::{collections::HashSet, path::PathBuf};
+use decoded::DecodedLists;
+use memmap2::Mmap;
+use segment::{FORMAT, FileBytes, HEADER, Segment, Settings, bad};
+use spool::Spool;
+use std::{
+    borrow::Cow,
+    fs::File,
+    path::{Path, PathBuf},
+    sync::{Arc, OnceLock},
+};
+use weight::Norms;
 
 /// The parameters of BM25: how much repeated terms and long texts count.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -45,17 +65,22 @@ impl Default for Saturation {
 }
 
 /// An index of the terms of texts. Entry `i` is the `i`-th searchable chunk.
-#[derive(Debug, Clone, PartialEq)]
+///
+/// It is one file or several, whose entries follow each other. Hits and scores are those of one file of all texts.
+#[derive(Debug, Clone)]
 pub struct Bm25Index {
-    analysis: TextAnalysis,
-    /// The languages of its texts, each with the number of its texts, the most frequent first.
-    languages: Vec<(Language, u32)>,
-    postings: Postings,
-    /// What each posting adds to the score of its entry, with the default [`Saturation`].
-    weights: Vec<f32>,
-    /// The number of terms of each entry.
-    lengths: Vec<u32>,
+    segments: Vec<Arc<Segment>>,
+    /// How the texts of all files were cut.
+    settings: Settings,
+    /// The number of entries of all files.
+    entries: usize,
     mean_length: f64,
+    /// The largest number of terms of an entry.
+    longest: u32,
+    /// The norms of the default [`Saturation`].
+    norms: OnceLock<Norms>,
+    /// The decoded lists of each file; none if the files are large.
+    decoded: Vec<DecodedLists>,
     /// Whether its file was written by version 0.1. That version always cut texts as English, so retrievers with any
     /// settings may search the index.
     is_of_version_1: bool,
@@ -66,25 +91,29 @@ impl Index for Bm25Index {
     const TITLE: &'static str = "BM25 index";
     const VERSION: u32 = 2;
     const OLDEST_READ: u32 = 1;
-    const MADE_FROM: MadeFrom = MadeFrom::Texts(|texts| Self::of(texts).to_bytes());
+    const MADE_FROM: MadeFrom = MadeFrom::Texts(Self::write);
 
     fn open_files(files: &[PathBuf]) -> Result<Self, Error> {
-        let file = only(files)?;
-        let bytes = std::fs::read(file).map_err(|error| bad(format!("{}: {error}", file.display())))?;
-        Self::from_bytes(&bytes)
+        Self::open(files)
     }
 
-    /// Its file was compared with its checksum when it was opened.
     fn verify(&self) -> Result<(), Error> {
-        Ok(())
+        self.segments.iter().try_for_each(|segment| segment.verify())
     }
 
     fn verify_bytes(bytes: &[u8]) -> Result<(), Error> {
-        Self::from_bytes(bytes).map(drop)
+        Self::from_bytes(bytes)?.verify()
     }
 
     fn entries(&self) -> usize {
-        self.lengths.len()
+        self.entries
+    }
+}
+
+/// Indexes are equal if the files of their texts are.
+impl PartialEq for Bm25Index {
+    fn eq(&self, other: &Self) -> bool {
+        self.is_of_version_1 == other.is_of_version_1 && self.file_bytes() == other.file_bytes()
     }
 }
 
@@ -92,133 +121,123 @@ impl Bm25Index {
     /// Indexes the texts of one document, with the default [`TextAnalysis`].
     pub fn build<T: AsRef<str>>(texts: &[T]) -> Self {
         let texts: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
-        Self::of(&IndexedTexts { texts: &texts, documents: &[0], analysis: &TextAnalysis::default() })
+        let analysis = &TextAnalysis::default();
+        Self::of(&IndexedTexts { texts: &texts, documents: &[0], analysis, languages: None })
     }
 
     /// Indexes the texts of chunks. The chunks of a document must follow each other.
     pub fn of_chunks(chunks: &[&Chunk], analysis: &TextAnalysis) -> Self {
         let texts: Vec<&str> = chunks.iter().map(|chunk| chunk.text.as_str()).collect();
         let documents = document_starts(chunks.iter().map(|chunk| chunk.document.as_str()));
-        Self::of(&IndexedTexts { texts: &texts, documents: &documents, analysis })
+        Self::of(&IndexedTexts { texts: &texts, documents: &documents, analysis, languages: None })
     }
 
     /// Indexes texts, with the threads of the current rayon pool. Equal
     /// texts give an equal index.
     pub fn of(given: &IndexedTexts<'_>) -> Self {
-        Self::assemble(CutTexts::of(given))
+        Self::of_segment(CutTexts::of(given).into_segment(), false)
     }
 
     /// Whether a retriever with these settings may search it.
     pub fn fits(&self, analysis: &TextAnalysis) -> bool {
-        self.is_of_version_1 || self.analysis == *analysis
+        self.is_of_version_1 || self.settings.analysis == *analysis
     }
 
-    /// At most `k` entries that share a term with the query `text`, with their scores,
-    /// best first, equal scores by entry.
-    pub fn search(&self, text: &str, k: usize) -> Vec<(u32, f32)> {
-        self.search_where(text, k, Saturation::default(), |_| true)
+    /// The index as bytes. Equal indexes give equal bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.file_bytes().into_owned()
     }
 
-    /// [`search`](Self::search) with other parameters, among the entries that pass.
-    pub fn search_where(
-        &self,
-        text: &str,
-        k: usize,
-        saturation: Saturation,
-        passes: impl Fn(u32) -> bool,
-    ) -> Vec<(u32, f32)> {
-        let mut scores = vec![0.0f32; self.lengths.len()];
-        for term in self.query(text) {
-            if saturation == Saturation::default() {
-                let weights = &self.weights[self.postings.range(term)];
-                let add = |(&entry, weight): (&u32, &f32)| scores[entry as usize] += weight;
-                self.postings.entries_of(term).iter().zip(weights).for_each(add);
-            } else {
-                let idf = self.idf(term);
-                let add = |(entry, count)| scores[entry as usize] += self.weight(idf, entry, count, saturation);
-                self.postings.of(term).for_each(add);
+    /// Reads an index from the bytes of its file, and compares them with their checksum.
+    ///
+    /// # Errors
+    /// Bytes that are not a complete, undamaged index of this format or an older one.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
+        let format = old_file::format(bytes)?;
+        if format != FORMAT {
+            return Self::of_old_file(bytes, format);
+        }
+        segment::verify_checksum(bytes)?;
+        Ok(Self::of_segment(Segment::new(FileBytes::Owned(bytes.to_owned()))?, false))
+    }
+
+    /// Maps files into memory; those of old formats are read. Checks the lengths of their parts;
+    /// [`verify`](Index::verify) reads all of them.
+    fn open(files: &[PathBuf]) -> Result<Self, Error> {
+        let open = |file: &PathBuf| {
+            let map = map(file)?;
+            let format = old_file::format(&map)?;
+            if format == FORMAT {
+                return Ok(Self::of_segment(Segment::new(FileBytes::Mapped(map))?, false));
             }
+            Self::of_old_file(&map, format)
+        };
+        let indexes = files.iter().map(open).collect::<Result<Vec<_>, Error>>()?;
+        Self::of_several(indexes)
+    }
+
+    fn of_old_file(bytes: &[u8], format: u32) -> Result<Self, Error> {
+        let cut = old_file::read(bytes, format)?;
+        let is_of_version_1 = format == old_file::FORMAT_OF_ENGLISH;
+        Ok(Self::of_segment(cut.into_segment(), is_of_version_1))
+    }
+
+    fn of_segment(segment: Segment, is_of_version_1: bool) -> Self {
+        let settings = segment.settings.clone();
+        Self::of_segments(vec![Arc::new(segment)], settings, is_of_version_1)
+    }
+
+    /// One index of several, whose entries follow each other.
+    fn of_several(mut indexes: Vec<Self>) -> Result<Self, Error> {
+        if indexes.len() == 1
+            && let Some(index) = indexes.pop()
+        {
+            return Ok(index);
         }
-        let mut top = Top::new(k);
-        // Most entries take one comparison. A later entry with an equal score is not among the best.
-        let mut least = 0.0;
-        for (entry, score) in (0u32..).zip(scores) {
-            if score > least && passes(entry) {
-                top.push(entry, score);
-                least = top.threshold().max(0.0);
-            }
+        let Some(first) = indexes.first() else { return Err(bad("0 files, but an index has at least one")) };
+        let (analysis, is_of_version_1) = (first.settings.analysis, first.is_of_version_1);
+        if !indexes.iter().all(|one| one.settings.analysis == analysis && one.is_of_version_1 == is_of_version_1) {
+            return Err(bad("its files were made with different settings"));
         }
-        top.into_sorted()
-    }
-
-    /// The scores of some entries with the default [`Saturation`]; 0 where no term is shared.
-    pub fn scores(&self, text: &str, entries: &[u32]) -> Vec<f32> {
-        let mut scores = vec![0.0f32; entries.len()];
-        for term in self.query(text) {
-            let weights = &self.weights[self.postings.range(term)];
-            for (entry, score) in entries.iter().zip(&mut scores) {
-                if let Ok(at) = self.postings.entries_of(term).binary_search(entry) {
-                    *score += weights[at];
-                }
-            }
+        if indexes.iter().map(|one| one.entries as u64).sum::<u64>() > u64::from(u32::MAX) {
+            return Err(bad("more entries than can be numbered (4,294,967,295)"));
         }
-        scores
+        let languages = merge::all_languages(indexes.iter().map(|index| &index.settings));
+        let segments = indexes.into_iter().flat_map(|index| index.segments).collect();
+        Ok(Self::of_segments(segments, Settings { analysis, languages }, is_of_version_1))
     }
 
-    /// The terms of a query that the index holds, by their numbers, repetitions included.
-    fn query(&self, text: &str) -> Vec<usize> {
-        let all: Vec<Language> = self.languages.iter().map(|(language, _)| *language).collect();
-        let languages =
-            Language::among(text, &all).map_or_else(|| self.frequent_languages(), |language| vec![language]);
-        let (mut found, mut seen): (Vec<usize>, HashSet<usize>) = (Vec::new(), HashSet::new());
-        for language in languages {
-            let mut of_language = Vec::new();
-            Analyzer::new(&self.analysis, language).terms(text, |term| {
-                of_language.extend(self.postings.number_of(term));
-            });
-            // Skips terms from an earlier language: a word that two languages cut alike would count twice.
-            of_language.retain(|term| !seen.contains(term));
-            seen.extend(&of_language);
-            found.extend(of_language);
+    fn of_segments(segments: Vec<Arc<Segment>>, settings: Settings, is_of_version_1: bool) -> Self {
+        let entries: usize = segments.iter().map(|segment| segment.entries() as usize).sum();
+        // Where a file is damaged, the sum may be too large.
+        let total = segments.iter().fold(0u64, |total, one| total.saturating_add(one.facts.total_length));
+        let longest = segments.iter().map(|segment| segment.facts.longest).max().unwrap_or(0);
+        let mean_length = total as f64 / entries.max(1) as f64;
+        let bytes = segments.iter().fold(0u64, |bytes, one| bytes.saturating_add(one.facts.bytes[1]));
+        let n_decoded = if bytes > decoded::MOST { 0 } else { segments.len() };
+        let (norms, decoded) = (OnceLock::new(), vec![DecodedLists::default(); n_decoded]);
+        Self { segments, settings, entries, mean_length, longest, norms, decoded, is_of_version_1 }
+    }
+
+    /// The bytes of its file, or of the one file that its files would be.
+    fn file_bytes(&self) -> Cow<'_, [u8]> {
+        if let [segment] = self.segments.as_slice() {
+            return Cow::Borrowed(segment.bytes());
         }
-        found
+        let spools = [Spool::default(), Spool::default()];
+        let merged = merge::write_merged(&self.segments, &self.settings, Vec::new(), spools);
+        // Of damaged files nothing is made.
+        let merged = merged.map(|(mut bytes, header)| {
+            bytes[..HEADER].copy_from_slice(&header);
+            bytes
+        });
+        Cow::Owned(merged.unwrap_or_default())
     }
+}
 
-    /// The languages whose rules cut a query in an unclear language: the most frequent one, and each one with at
-    /// least 5 % of the texts. The rules of a rarer language would keep the stop words of the main language. These
-    /// words are rare in the index, so they would weigh too much.
-    fn frequent_languages(&self) -> Vec<Language> {
-        let texts: u64 = self.languages.iter().map(|(_, n)| u64::from(*n)).sum();
-        let is_frequent = |&(place, (_, n)): &(usize, &(Language, u32))| place == 0 || u64::from(*n) * 20 >= texts;
-        self.languages.iter().enumerate().filter(is_frequent).map(|(_, (language, _))| *language).collect()
-    }
-
-    /// The inverse document frequency of a term.
-    fn idf(&self, term: usize) -> f64 {
-        let (n, frequency) = (self.lengths.len() as f64, self.postings.range(term).len() as f64);
-        (1.0 + (n - frequency + 0.5) / (frequency + 0.5)).ln()
-    }
-
-    /// What a term adds to the score of an entry that contains it `count` times.
-    fn weight(&self, idf: f64, entry: u32, count: u32, Saturation { k1, b }: Saturation) -> f32 {
-        let (k1, b) = (f64::from(k1), f64::from(b));
-        let (count, length) = (f64::from(count), f64::from(self.lengths[entry as usize]));
-        (idf * count / (count + k1 * (1.0 - b + b * length / self.mean_length))) as f32
-    }
-
-    fn assemble(CutTexts { analysis, languages, postings, lengths }: CutTexts) -> Self {
-        let total: u64 = lengths.iter().map(|&length| u64::from(length)).sum();
-        let mean_length = total as f64 / lengths.len().max(1) as f64;
-        let index =
-            Self { analysis, languages, postings, weights: Vec::new(), lengths, mean_length, is_of_version_1: false };
-        let mut weights = Vec::with_capacity(index.postings.entries.len());
-        for term in 0..index.postings.terms.len() {
-            let idf = index.idf(term);
-            let weight = |(entry, count)| index.weight(idf, entry, count, Saturation::default());
-            weights.extend(index.postings.of(term).map(weight));
-        }
-        Self { weights, ..index }
-    }
+fn map(file: &Path) -> Result<Mmap, Error> {
+    let mapped = File::open(file).and_then(|file| kernel::map(&file, false));
+    mapped.map_err(|error| bad(format!("{}: {error}", file.display())))
 }
 
 #[cfg(test)]

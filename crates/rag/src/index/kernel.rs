@@ -359,6 +359,14 @@ pub(super) fn map(file: &File, whole: bool) -> io::Result<Mmap> {
     Ok(map)
 }
 
+/// Maps a file of which single places will be read.
+pub(crate) fn map_file(file: &File) -> io::Result<Mmap> {
+    let map = map(file, false)?;
+    // A hint. Refusal costs only speed.
+    drop(map.advise(Advice::Random));
+    Ok(map)
+}
+
 /// Bytes as numbers, if they begin at a multiple of 4.
 pub(super) fn floats(bytes: &[u8]) -> Option<&[f32]> {
     // SAFETY: every 4 bytes are a valid `f32`.

@@ -1,7 +1,10 @@
 //! What the rest of the system knows about a kind of index.
 
 use super::{IndexKind, VectorWriter, header::bad};
-use crate::{Error, analysis::TextAnalysis};
+use crate::{
+    Error,
+    analysis::{Language, TextAnalysis},
+};
 use std::{
     any::Any,
     path::{Path, PathBuf},
@@ -43,7 +46,34 @@ pub trait Index: Sized + Send + Sync + 'static {
     fn entries(&self) -> usize;
 }
 
-/// The texts that an index is made from.
+/// The texts that an index is made from, by its entries. They may lie in a mapped file.
+pub trait EntryTexts: Sync {
+    /// How many entries there are.
+    fn entries(&self) -> usize;
+
+    /// The text of an entry.
+    fn text(&self, entry: usize) -> &str;
+
+    /// The document of an entry. The entries of a document follow each other.
+    fn document(&self, entry: usize) -> &str;
+}
+
+/// The texts of one document are entries too.
+impl<T: AsRef<str> + Sync> EntryTexts for &[T] {
+    fn entries(&self) -> usize {
+        self.len()
+    }
+
+    fn text(&self, entry: usize) -> &str {
+        self[entry].as_ref()
+    }
+
+    fn document(&self, _: usize) -> &str {
+        ""
+    }
+}
+
+/// Texts in memory that an index is made from.
 #[derive(Debug, Clone, Copy)]
 pub struct IndexedTexts<'a> {
     /// A text for each searchable chunk.
@@ -52,6 +82,8 @@ pub struct IndexedTexts<'a> {
     pub documents: &'a [usize],
     /// How the texts are cut into terms.
     pub analysis: &'a TextAnalysis,
+    /// The language of each document, if it is known already.
+    pub languages: Option<&'a [Language]>,
 }
 
 /// The places where another document begins. `documents` names the document of each chunk, in the order of the chunks.
@@ -69,8 +101,8 @@ pub fn document_starts<'a>(documents: impl Iterator<Item = &'a str>) -> Vec<usiz
 /// What a kind of index is made from, and how.
 #[derive(Debug, Clone, Copy)]
 pub enum MadeFrom {
-    /// The texts of the searchable chunks. The function makes the bytes of the index' one file.
-    Texts(fn(&IndexedTexts<'_>) -> Vec<u8>),
+    /// The texts of the searchable chunks. The function writes the index' one file.
+    Texts(WriteTexts),
     /// A vector for each searchable chunk. The function begins the index' one file.
     Vectors(CreateVectors),
     /// A vector for each token of each chunk. A [`TokenWriter`] wrote its files, one for each shard of chunks.
@@ -80,6 +112,9 @@ pub enum MadeFrom {
     /// The chunks and the dense index over them, which are written into a database.
     Records,
 }
+
+/// Writes the file of an index of texts, which are cut into terms by these settings.
+pub type WriteTexts = fn(&dyn EntryTexts, &TextAnalysis, &Path) -> Result<(), Error>;
 
 /// Begins the file of an index for vectors with this number of dimensions.
 pub type CreateVectors = fn(&Path, usize) -> Result<Box<dyn VectorWriter>, Error>;

@@ -19,9 +19,11 @@ pub use bm25::Saturation;
 pub use database::{FilledCollection, SEARCH_RETRIES};
 pub use dense_file::DenseWriter;
 pub use graph::{BuiltGraph, GraphProgress, GraphSettings};
-pub use kind::{CreateVectors, Index, IndexedTexts, MadeFrom, OpenIndex, document_starts};
+pub use kind::{CreateVectors, EntryTexts, Index, IndexedTexts, MadeFrom, OpenIndex, WriteTexts, document_starts};
 pub use token_file::{TokenBlock, TokenWriter};
 pub use vector_writer::VectorWriter;
+
+pub(crate) use kernel::map_file;
 #[cfg(test)]
 pub(crate) use {dense::tests as dense_tests, token_index::tests as token_index_tests};
 
@@ -55,8 +57,7 @@ pub(crate) mod tests {
         let open = |&kind: &IndexKind| {
             let MadeFrom::Texts(write) = kind.made_from() else { return None };
             let file = folder.path().join(kind.name());
-            let given = IndexedTexts { texts, documents: &[0], analysis: &TextAnalysis::default() };
-            std::fs::write(&file, write(&given)).unwrap();
+            write(&texts, &TextAnalysis::default(), &file).unwrap();
             Some(Arc::new(kind.open(&[file]).unwrap()))
         };
         IndexKind::ALL.iter().filter_map(open).collect()

@@ -3,13 +3,13 @@
 use super::{DoWork, TaskContext, TaskOutput};
 use crate::{
     Error,
-    artifact::{self, EnrichedRow, decode_vectors},
+    artifact::decode_vectors,
     blocking::compute,
     plan::work::IndexWork,
-    task::chunk_table,
+    task::{chunk_table, enriched_table},
 };
 use async_trait::async_trait;
-use rag::index::{CreateVectors, DenseIndex, GraphIndex, Index, IndexedTexts, MadeFrom, document_starts};
+use rag::index::{CreateVectors, DenseIndex, GraphIndex, Index, MadeFrom, WriteTexts};
 use std::{
     ops::ControlFlow,
     path::{Path, PathBuf},
@@ -20,7 +20,7 @@ use std::{
 impl DoWork for IndexWork {
     async fn run(&self, cx: &TaskContext<'_>) -> Result<TaskOutput, Error> {
         match self.kind.made_from() {
-            MadeFrom::Texts(build) => self.of_texts(cx, build).await,
+            MadeFrom::Texts(write) => self.of_texts(cx, write).await,
             MadeFrom::Vectors(create) => self.of_vectors(cx, create).await,
             MadeFrom::DenseIndex => self.of_dense_index(cx).await,
             MadeFrom::TokenVectors | MadeFrom::Records => {
@@ -31,38 +31,19 @@ impl DoWork for IndexWork {
 }
 
 impl IndexWork {
-    async fn of_texts(
-        &self,
-        cx: &TaskContext<'_>,
-        build: fn(&IndexedTexts<'_>) -> Vec<u8>,
-    ) -> Result<TaskOutput, Error> {
+    async fn of_texts(&self, cx: &TaskContext<'_>, write: WriteTexts) -> Result<TaskOutput, Error> {
         let analysis = self.analysis.unwrap_or_default();
-        let build = move |rows: &[(&str, &str)]| {
-            let texts: Vec<&str> = rows.iter().map(|(_, text)| *text).collect();
-            let documents = document_starts(rows.iter().map(|(document, _)| *document));
-            (build(&IndexedTexts { texts: &texts, documents: &documents, analysis: &analysis }), texts.len())
+        let texts = match self.enriched {
+            true => Arc::new(enriched_table(cx.run_context, cx.inputs, &self.from).await?),
+            false => chunk_table(cx.run_context, cx.inputs, &self.from).await?,
         };
-        let (bytes, count) = if self.enriched {
-            let mut enriched: Vec<EnrichedRow> = Vec::new();
-            for &shard in &self.from {
-                enriched.extend(artifact::decode::<EnrichedRow>(cx.read(shard).await?)?);
-            }
-            compute(move || {
-                let rows = enriched.iter().map(|row| (row.document.as_str(), row.text.as_str()));
-                build(&rows.collect::<Vec<_>>())
-            })
-            .await?
-        } else {
-            let table = chunk_table(cx.run_context, cx.inputs, &self.from).await?;
-            cx.expect_rows(table.searchable().len());
-            compute(move || {
-                let chunks = table.searchable().iter().map(|&row| table.chunk(row));
-                build(&chunks.map(|chunk| (chunk.document.as_str(), chunk.text.as_str())).collect::<Vec<_>>())
-            })
-            .await?
-        };
+        let count = texts.searchable().len();
+        cx.expect_rows(count);
+        let path = scratch_file(cx)?;
+        let target = path.clone();
+        compute(move || write(&*texts, &analysis, &target)).await??;
         cx.report_rows(count);
-        Ok(TaskOutput::of(bytes, count))
+        keep(cx, &path, count).await
     }
 
     /// Writes the index shard by shard into a scratch file.

@@ -1,24 +1,24 @@
 //! Cuts the texts of an index into terms, in parallel.
 
-use super::postings::Postings;
+use super::{blocks::TermPostings, merge::by_frequency, postings::Postings, segment::{Facts, Segment, Settings}, spool::Spool, writer::SegmentWriter};
 use crate::{
     analysis::{Analyzer, Language, TextAnalysis, document_languages},
     index::IndexedTexts,
 };
 use foldhash::HashMap as FastHashMap;
 use rayon::prelude::*;
-use std::{cmp::Reverse, collections::HashMap};
+use std::{borrow::Cow, collections::HashMap, io};
 
 /// The smallest number of texts in a batch, except the last. One thread cuts a batch.
 const BATCH_TEXTS: usize = 256;
 /// Batches per thread. Several, because some take longer than others.
 const BATCHES_PER_THREAD: usize = 8;
+/// The lists that are made at once.
+const LISTS: usize = 4096;
 
 /// The texts of an index, cut into terms.
 pub(super) struct CutTexts {
-    pub(super) analysis: TextAnalysis,
-    /// The languages, each with the number of its texts, the most frequent first.
-    pub(super) languages: Vec<(Language, u32)>,
+    pub(super) settings: Settings,
     pub(super) postings: Postings,
     /// The number of terms of each text.
     pub(super) lengths: Vec<u32>,
@@ -34,8 +34,43 @@ impl CutTexts {
         let read = |analyzers: &mut Analyzers<'_>, (texts, languages)| Batch::read(analyzers, texts, languages);
         let batches: Vec<Batch> = batches.map_init(analyzers, read).collect();
         let lengths = batches.iter().flat_map(|batch| &batch.lengths).copied().collect();
-        let (analysis, languages) = (*given.analysis, by_frequency(&languages));
-        Self { analysis, languages, postings: merge(batches), lengths }
+        let mut counts = HashMap::new();
+        languages.iter().for_each(|language| *counts.entry(*language).or_default() += 1);
+        let settings = Settings { analysis: *given.analysis, languages: by_frequency(counts) };
+        Self { settings, postings: merge(batches), lengths }
+    }
+
+    /// Makes a file of them in memory. The bytes do not depend on the number of threads.
+    pub(super) fn into_segment(self) -> Segment {
+        // Writing into memory does not fail.
+        let (bytes, facts) = self.write().unwrap_or_default();
+        Segment::written(bytes, facts, self.settings)
+    }
+
+    fn write(&self) -> io::Result<(Vec<u8>, Facts)> {
+        let mut writer = SegmentWriter::begin(Vec::new(), &self.settings, [Spool::default(), Spool::default()])?;
+        writer.lengths(self.lengths.iter().copied())?;
+        let frequency = |term| self.postings.range(term).len() as u32;
+        let list = |scratch: &mut TermPostings, term: usize| {
+            scratch.clear();
+            scratch.entries.extend_from_slice(self.postings.entries_of(term));
+            scratch.counts.extend_from_slice(&self.postings.counts[self.postings.range(term)]);
+            scratch.lengths.extend(scratch.entries.iter().map(|&entry| self.lengths[entry as usize]));
+            let mut bytes = Vec::new();
+            scratch.write(&mut bytes);
+            bytes
+        };
+        // An old file may have terms without postings.
+        let terms: Vec<usize> = (0..self.postings.terms.len()).filter(|&term| frequency(term) > 0).collect();
+        for terms in terms.chunks(LISTS) {
+            let lists = terms.par_iter().with_min_len(64).map_init(TermPostings::default, |scratch, &term| list(scratch, term));
+            for (&term, list) in terms.iter().zip(lists.collect::<Vec<_>>()) {
+                writer.term(self.postings.terms[term].as_bytes(), frequency(term), &list)?;
+            }
+        }
+        let (mut bytes, facts, header) = writer.finish()?;
+        bytes[..header.len()].copy_from_slice(&header);
+        Ok((bytes, facts))
     }
 }
 
@@ -147,19 +182,9 @@ fn text_languages(given: &IndexedTexts<'_>) -> Vec<Language> {
     if let Some(language) = given.analysis.language.language() {
         return vec![language; given.texts.len()];
     }
+    let detect = || document_languages(given.texts, given.documents).into();
+    let found: Cow<'_, [Language]> = given.languages.map_or_else(detect, Cow::Borrowed);
     let ends = given.documents.iter().skip(1).copied().chain([given.texts.len()]);
     let lengths = given.documents.iter().zip(ends).map(|(first, end)| end - first);
-    let found = document_languages(given.texts, given.documents);
-    found.into_iter().zip(lengths).flat_map(|(language, length)| std::iter::repeat_n(language, length)).collect()
-}
-
-/// Each language with the number of its texts, the most frequent first; equally frequent ones by name.
-fn by_frequency(languages: &[Language]) -> Vec<(Language, u32)> {
-    let mut counts: HashMap<Language, u32> = HashMap::new();
-    for language in languages {
-        *counts.entry(*language).or_default() += 1;
-    }
-    let mut counts: Vec<(Language, u32)> = counts.into_iter().collect();
-    counts.sort_by_key(|&(language, count)| (Reverse(count), language));
-    counts
+    found.iter().zip(lengths).flat_map(|(&language, length)| std::iter::repeat_n(language, length)).collect()
 }

@@ -16,11 +16,6 @@ pub(super) struct Postings {
 }
 
 impl Postings {
-    /// The place of a term in `terms`; `None` if no entry contains it.
-    pub(super) fn number_of(&self, term: &str) -> Option<usize> {
-        self.terms.binary_search_by(|known| known.as_str().cmp(term)).ok()
-    }
-
     /// The places of a term's postings among all postings.
     pub(super) fn range(&self, term: usize) -> Range<usize> {
         self.starts[term]..self.starts[term + 1]
@@ -29,10 +24,5 @@ impl Postings {
     /// The entries that contain a term.
     pub(super) fn entries_of(&self, term: usize) -> &[u32] {
         &self.entries[self.range(term)]
-    }
-
-    /// The entries that contain a term, each with how often it does.
-    pub(super) fn of(&self, term: usize) -> impl Iterator<Item = (u32, u32)> {
-        self.entries_of(term).iter().copied().zip(self.counts[self.range(term)].iter().copied())
     }
 }

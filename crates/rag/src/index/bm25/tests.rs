@@ -1,7 +1,12 @@
 //! Scores, languages and files of BM25 indexes.
 
-use super::*;
-use crate::analysis::LanguageChoice;
+mod build;
+mod damage;
+mod old_files;
+mod segments;
+
+use super::{blocks::TermPostings, weight::idf, *};
+use crate::analysis::{Language, LanguageChoice};
 
 const TEXTS: [&str; 4] =
     ["the cat sat on the mat", "the dog chased the cat", "dogs and cats running", "a quick brown fox"];
@@ -27,17 +32,28 @@ fn scores_of_chosen_entries_are_those_of_the_search() {
     assert_eq!(index.scores("cats", &[3]), [0.0]);
 }
 
-/// The hits if all postings are added up in the order of the query.
+/// The hits if all postings are added up in the order of the query, with the formula as it stands in the module.
 fn all_added_up(
     index: &Bm25Index,
     text: &str,
     saturation: Saturation,
     passes: impl Fn(u32) -> bool,
 ) -> Vec<(u32, f32)> {
-    let mut scores = vec![0.0f32; index.lengths.len()];
+    let (k1, b) = (f64::from(saturation.k1), f64::from(saturation.b));
+    let mut scores = vec![0.0f32; index.entries];
     for term in index.query(text) {
-        for (entry, count) in index.postings.of(term) {
-            scores[entry as usize] += index.weight(index.idf(term), entry, count, saturation);
+        let (mut postings, mut first) = (TermPostings::default(), 0);
+        for (segment, number) in index.segments.iter().zip(&term.numbers) {
+            if let Some(number) = number {
+                segment.list(*number).append_to(&mut postings, first, segment.lengths()).unwrap();
+            }
+            first += segment.entries();
+        }
+        let idf = idf(index.entries, postings.entries.len() as u64);
+        for ((entry, count), length) in postings.entries.into_iter().zip(postings.counts).zip(postings.lengths) {
+            let (count, length) = (f64::from(count), f64::from(length));
+            let weight = (idf * count / (count + k1 * (1.0 - b + b * length / index.mean_length))) as f32;
+            scores[entry as usize] += weight;
         }
     }
     let mut hits: Vec<(u32, f32)> =
@@ -46,16 +62,31 @@ fn all_added_up(
     hits
 }
 
+/// Hits with the bits of their scores.
+fn bits(hits: &[(u32, f32)]) -> Vec<(u32, u32)> {
+    hits.iter().map(|&(entry, score)| (entry, score.to_bits())).collect()
+}
+
+/// Numbers that look random, the same for the same seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) % n as u64) as usize
+    }
+
+    /// A text of this many words, of which those with high numbers are rare.
+    fn words(&mut self, n: usize, vocabulary: usize) -> String {
+        let word = |random: &mut Self| vocabulary / (1 + random.below(vocabulary)) + random.below(3);
+        (0..n).map(|_| format!("word{} ", word(self))).collect()
+    }
+}
+
 #[test]
 fn hits_are_those_of_adding_up_all_postings() {
-    let mut state = 1u64;
-    let mut random = move |below: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (state >> 33) % below
-    };
-    // Words with high numbers are rare.
-    let mut words =
-        |n: u64| -> String { (0..n).map(|_| format!("word{} ", 2000 / (1 + random(2000)) + random(3))).collect() };
+    let mut random = Random(1);
+    let mut words = |n: usize| random.words(n, 2000);
     let texts: Vec<String> = (0..700).map(|i| words(1 + i % 90)).collect();
     let queries: Vec<String> = (0..60).map(|i| words(1 + i % 23)).collect();
     let index = Bm25Index::build(&texts);
@@ -121,14 +152,14 @@ const ENGLISH: &str = "The package manager resolves dependencies by itself and r
 fn mixed() -> Bm25Index {
     let japanese = JAPANESE.repeat(4);
     let texts = [GERMAN[0], GERMAN[1], ENGLISH, &japanese];
-    let given = IndexedTexts { texts: &texts, documents: &[0, 2, 3], analysis: &TextAnalysis::default() };
+    let given = IndexedTexts { texts: &texts, documents: &[0, 2, 3], analysis: &TextAnalysis::default(), languages: None };
     Bm25Index::of(&given)
 }
 
 #[test]
 fn each_document_is_cut_by_the_rules_of_its_language() {
     let index = mixed();
-    let languages: Vec<(&str, u32)> = index.languages.iter().map(|&(found, n)| (found.name(), n)).collect();
+    let languages: Vec<(&str, u32)> = index.settings.languages.iter().map(|&(found, n)| (found.name(), n)).collect();
     assert_eq!(languages, [("german", 2), ("english", 1), ("japanese", 1)]);
     let first = |text: &str| index.search(text, 1).first().map(|hit| hit.0);
     assert_eq!(first("Prozess"), Some(0), "a part of a compound");
@@ -142,8 +173,8 @@ fn each_document_is_cut_by_the_rules_of_its_language() {
 fn a_named_language_is_that_of_all_texts() {
     let language = LanguageChoice::Named(Language::named("german").unwrap());
     let analysis = TextAnalysis { language, ..TextAnalysis::default() };
-    let given = IndexedTexts { texts: &TEXTS, documents: &[0], analysis: &analysis };
-    assert_eq!(Bm25Index::of(&given).languages, [(Language::named("german").unwrap(), 4)]);
+    let given = IndexedTexts { texts: &TEXTS, documents: &[0], analysis: &analysis, languages: None };
+    assert_eq!(Bm25Index::of(&given).settings.languages, [(Language::named("german").unwrap(), 4)]);
 }
 
 #[test]
