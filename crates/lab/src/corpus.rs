@@ -1,16 +1,20 @@
 //! The corpus of an experiment: what is at its address, and the documents in
 //! it, which are parsed once.
 
+mod known_contents;
 mod loaded;
 
 pub use loaded::LoadedCorpus;
+pub(crate) use loaded::LoadedShard;
 
 use crate::{
     Error,
     artifact::DocumentRow,
+    blocking::compute,
     clock::now_ms,
     error_chain,
     healing::{execute, run_context},
+    layout,
     pdf_library::bind_pdf_library,
     plan::{GivenReplies, Plan, PlanInputs},
     session::Session,
@@ -20,10 +24,11 @@ use crate::{
 };
 use eval::dataset::import_metadata;
 use futures::{StreamExt, stream};
+use known_contents::KnownContents;
 use models::Identity;
 use rag::{
     Metadata,
-    load::{Rejected, Source, SourceFile, Unread},
+    load::{ParseLimits, Rejected, Source, SourceFile, Unread},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -35,6 +40,8 @@ use store::Key;
 
 /// Files of a corpus that are read at once to learn their keys.
 const READS: usize = 16;
+/// Small files that are read one after the other by one thread.
+const SMALL_FILES: usize = 256;
 /// The most unknown documents of a table of metadata that are named; the others are counted.
 const NAMED: usize = 3;
 
@@ -133,6 +140,7 @@ pub(crate) async fn survey(session: &Session, mistakes: &mut Vec<String>) -> Res
 /// read is no part of this run's plan.
 async fn files(session: &Session, source: &Source, mistakes: &mut Vec<String>) -> CorpusFiles {
     let limits = &session.experiment.corpus.limits;
+    let listed_ms = now_ms();
     let listing = match source.survey().await {
         Ok(listing) => listing,
         Err(error) => {
@@ -140,11 +148,17 @@ async fn files(session: &Session, source: &Source, mistakes: &mut Vec<String>) -
             return CorpusFiles::default();
         }
     };
-    let reads = listing.files.into_iter().map(|file| {
+    let workspace = session.workspace();
+    let known = KnownContents::read(&layout::scratch_folder(workspace.root()), &session.corpus_address());
+    let keys = read_small_files(source, limits, &known, &listing.files).await;
+    let reads = listing.files.into_iter().zip(keys).map(|(file, key)| {
         let (source, limits) = (source.clone(), limits.clone());
         async move {
-            let key = read::content(&source, &file, &limits).await.map(|content| read::key(&content));
-            (file, key)
+            let found = match key {
+                Some(key) => Ok((key, true)),
+                None => read::content(&source, &file, &limits).await.map(|it| (read::key(&it), it.is_ok())),
+            };
+            (file, found)
         }
     });
     let mut found = CorpusFiles {
@@ -153,16 +167,54 @@ async fn files(session: &Session, source: &Source, mistakes: &mut Vec<String>) -
         unread_types: without_own_files(&session.experiment, source, listing.unread_types),
         ..CorpusFiles::default()
     };
-    for (file, key) in stream::iter(reads).buffered(READS).collect::<Vec<_>>().await {
-        match key {
-            Ok(key) => found.files.push((file, key)),
+    // What has no readable content is looked at again.
+    let mut unreadable = BTreeSet::new();
+    let mut reads = stream::iter(reads).buffered(READS);
+    while let Some((file, content)) = reads.next().await {
+        match content {
+            Ok((key, is_readable)) => {
+                if !is_readable {
+                    unreadable.insert(found.files.len());
+                }
+                found.files.push((file, key));
+            }
             Err(unread) => {
                 found.unread.push(unread);
                 found.absent.push(file);
             }
         }
     }
+    drop(reads);
+    if !workspace.is_reading() {
+        let readable = found.files.iter().enumerate().filter(|(place, _)| !unreadable.contains(place));
+        known.keep(readable.map(|(_, (file, key))| (file, key)), listed_ms);
+    }
     found
+}
+
+/// The keys of files that are known, and of small files on a local disk, which are read many at a time. None for a file that
+/// has to be read by itself.
+async fn read_small_files(
+    source: &Source,
+    limits: &ParseLimits,
+    known: &KnownContents,
+    files: &[SourceFile],
+) -> Vec<Option<Key>> {
+    let known = |file: &SourceFile| known.key(file).filter(|_| file.bytes <= limits.file_bytes);
+    let batches = files.chunks(SMALL_FILES).map(|files| {
+        let known: Vec<Option<Key>> = files.iter().map(known).collect();
+        let (source, limits, files) = (source.clone(), limits.clone(), files.to_vec());
+        let read = move |(file, known): (&SourceFile, &Option<Key>)| {
+            let content = || source.read_now(file, &limits)?.ok().map(|bytes| Key::of_bytes(&bytes));
+            known.or_else(|| if file.bytes <= read::SMALL_FILE { content() } else { None })
+        };
+        compute(move || files.iter().zip(&known).map(read).collect::<Vec<_>>())
+    });
+    let read: Vec<_> = stream::iter(batches).buffered(READS).collect().await;
+    let of_batch = |(keys, files): (Result<Vec<Option<Key>>, Error>, &[SourceFile])| {
+        keys.unwrap_or_else(|_| vec![None; files.len()])
+    };
+    read.into_iter().zip(files.chunks(SMALL_FILES)).flat_map(of_batch).collect()
 }
 
 /// Takes the experiment's own files out of these counts of unread files by ending. The experiment, its table of

@@ -6,6 +6,10 @@ use std::{
     io::{self, Write},
     path::Path,
 };
+use store::Key;
+
+/// The bytes of a checksum at the end of a file.
+const CHECKSUM: usize = 32;
 
 /// Writes a file under another name first and then moves it, so that nobody
 /// reads half of it and a killed process leaves the old one. If the path is a
@@ -36,6 +40,32 @@ pub fn write_new(path: &Path, bytes: &[u8]) -> Result<(), Error> {
         }
         written => written.map_err(|source| Error::file("write", path, source)),
     }
+}
+
+/// The content of a file that [`write_with_checksum`] wrote; none if it is missing or damaged.
+pub(crate) fn read_with_checksum(path: &Path) -> Option<Vec<u8>> {
+    let mut bytes = fs::read(path).ok()?;
+    let (content, checksum) = bytes.split_last_chunk::<CHECKSUM>()?;
+    let length = content.len();
+    (Key::of_bytes(content).bytes() == checksum).then(|| {
+        bytes.truncate(length);
+        bytes
+    })
+}
+
+/// Writes a file that can be made again from others, with a checksum at its end.
+pub(crate) fn write_with_checksum(path: &Path, mut bytes: Vec<u8>) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let checksum = Key::of_bytes(&bytes);
+    bytes.extend(checksum.bytes());
+    let draft = store::staged_path(path);
+    let written = fs::write(&draft, bytes).and_then(|()| fs::rename(&draft, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&draft);
+    }
+    written
 }
 
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {

@@ -34,6 +34,43 @@ use store::{Key, KeyBuilder};
 /// model. They do not depend on the chunkers that are compared.
 const PASSAGE_TOKENS: u32 = 256;
 
+/// The most passages that questions are made of. A corpus of a million documents has more, of which few are ever used; the
+/// search for pairs of passages compares each with many others.
+const MOST_PASSAGES: usize = 1 << 14;
+
+/// Passages at equal distances in a corpus. If one is added to a full sample, every second is dropped, and from then on half
+/// as many are kept.
+struct PassageSample {
+    kept: Vec<Chunk>,
+    most: usize,
+    /// One passage of so many is kept.
+    step: usize,
+    seen: usize,
+}
+
+impl PassageSample {
+    fn new(most: usize) -> Self {
+        Self { kept: Vec::new(), most, step: 1, seen: 0 }
+    }
+
+    fn add(&mut self, passage: Chunk) {
+        let place = self.seen;
+        self.seen += 1;
+        if !place.is_multiple_of(self.step) {
+            return;
+        }
+        if self.kept.len() == self.most {
+            self.step *= 2;
+            let mut places = 0..;
+            self.kept.retain(|_| places.next().is_some_and(|place: usize| place.is_multiple_of(2)));
+            if !place.is_multiple_of(self.step) {
+                return;
+            }
+        }
+        self.kept.push(passage);
+    }
+}
+
 /// The documents that questions are about.
 pub enum Documents<'a> {
     /// Those of an experiment's corpus.
@@ -72,7 +109,7 @@ impl Documents<'_> {
         Ok(found.into_iter().collect())
     }
 
-    /// Passages that questions can be made of.
+    /// Passages that questions can be made of: all of them, or at most 16,384 at equal distances in a larger corpus.
     ///
     /// # Errors
     /// If the store fails.
@@ -80,14 +117,14 @@ impl Documents<'_> {
         let config = json!({ "sentence": { "chunk_size": PASSAGE_TOKENS, "chunk_overlap": 0 } });
         let chunker =
             serde_json::from_value::<ChunkerConfig>(config).map_err(Error::table)?.build(&Context::default())?;
-        let mut chunks = Vec::new();
+        let mut passages = PassageSample::new(MOST_PASSAGES);
         let mut failed = None;
         self.visit(|document| match chunker.chunk_now(document) {
-            Ok(more) => chunks.extend(more),
+            Ok(more) => more.into_iter().for_each(|passage| passages.add(passage)),
             Err(error) => failed = Some(error),
         })
         .await?;
-        failed.map_or(Ok(chunks), |error| Err(error.into()))
+        failed.map_or(Ok(passages.kept), |error| Err(error.into()))
     }
 
     /// Finds a dataset's evidence in the documents as they are now. Evidence

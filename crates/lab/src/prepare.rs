@@ -1,6 +1,7 @@
 //! Checks and plans an experiment: [`Session::prepare`] finds every mistake before work or money is
 //! spent. Its only work is to parse the corpus and, if there are none yet, to generate golden questions.
 
+mod corpus_summary;
 mod even_sample;
 pub(crate) mod facts;
 pub(crate) mod questions;

@@ -88,18 +88,19 @@ impl Session {
     /// Where the corpus is; none if its address is a mistake.
     pub(crate) fn corpus_source(&self, mistakes: &mut Vec<String>) -> Option<Source> {
         let corpus = &self.experiment.corpus;
-        let address = if store::is_url(&corpus.source) {
-            corpus.source.clone()
-        } else {
-            self.experiment.path(&corpus.source).display().to_string()
-        };
-        match Source::parse(&address, &corpus.include, &corpus.exclude, &self.setup.store_options) {
+        match Source::parse(&self.corpus_address(), &corpus.include, &corpus.exclude, &self.setup.store_options) {
             Ok(source) => Some(source.with_links(corpus.links)),
             Err(error) => {
                 mistakes.push(error_chain(&error));
                 None
             }
         }
+    }
+
+    /// The address of the corpus: a path on this machine, or a URL.
+    pub(crate) fn corpus_address(&self) -> String {
+        let source = &self.experiment.corpus.source;
+        if store::is_url(source) { source.clone() } else { self.experiment.path(source).display().to_string() }
     }
 
     /// The store, the journal and the folders of runs.

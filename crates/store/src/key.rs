@@ -50,8 +50,8 @@ impl Key {
         &self.0
     }
 
-    /// Reads 32 bytes.
-    pub(crate) fn from_slice(bytes: &[u8]) -> Option<Self> {
+    /// Reads 32 bytes; none if there are more or fewer.
+    pub fn from_slice(bytes: &[u8]) -> Option<Self> {
         bytes.try_into().ok().map(Self)
     }
 

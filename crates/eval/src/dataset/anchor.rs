@@ -160,6 +160,12 @@ impl<'a> Anchoring<'a> {
         Self { dataset, by_document, by_file_name, unnamed, found: HashMap::new(), seen: HashMap::new() }
     }
 
+    /// Whether the text of a document with this path is searched. Other documents count by their names alone, and may be
+    /// visited without their texts.
+    pub fn reads(&self, path: &str) -> bool {
+        !self.unnamed.is_empty() || self.by_document.contains_key(path)
+    }
+
     /// Searches one document.
     pub fn visit(&mut self, path: &str, text: &str) {
         let haystack = Haystack::new(text);

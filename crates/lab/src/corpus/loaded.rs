@@ -3,6 +3,7 @@
 use crate::{
     Error,
     artifact::{self, DocumentRow},
+    blocking::compute,
     plan::{Outputs, Plan, TaskId},
     progress::Progress,
     task::{CallTurn, RunContext, execute},
@@ -30,6 +31,20 @@ pub struct LoadedCorpus {
     pub(super) claimed: Option<ClaimedArtifacts>,
 }
 
+/// Files that were parsed together.
+#[derive(Debug)]
+pub(crate) struct LoadedShard {
+    id: TaskId,
+    artifact: String,
+}
+
+impl LoadedShard {
+    /// The name of the artifact that holds its rows.
+    pub(crate) fn artifact(&self) -> &str {
+        &self.artifact
+    }
+}
+
 impl LoadedCorpus {
     /// Ends its claim on the documents, so that the next run on an object store reports no other
     /// user. If it is only dropped, the claim expires after ten minutes.
@@ -54,23 +69,30 @@ impl LoadedCorpus {
 
     /// Calls `each` with the row of every file, in the same order.
     pub(crate) async fn rows(&self, mut each: impl FnMut(DocumentRow)) -> Result<(), Error> {
+        for shard in self.shards() {
+            self.read(&shard).await?.into_iter().for_each(&mut each);
+        }
+        Ok(())
+    }
+
+    /// The shards, in the order of the plan.
+    pub(crate) fn shards(&self) -> Vec<LoadedShard> {
         let mut ids: Vec<_> = self.outputs.keys().copied().collect();
         ids.sort_unstable();
         let mut seen = BTreeSet::new();
-        for id in ids {
-            let name = &self.outputs[&id];
-            if !seen.insert(name.clone()) {
-                continue;
-            }
-            let bytes = match self.run_context.artifact(name).await {
-                Ok(bytes) => bytes,
-                // The task can be run again at once, because it reads nothing but files.
-                Err(Error::Store(store::Error::Damaged { .. }) | Error::Table(_)) => self.parse_again(id).await?,
-                Err(error) => return Err(error),
-            };
-            artifact::decode::<DocumentRow>(bytes)?.into_iter().for_each(&mut each);
-        }
-        Ok(())
+        let new = |id: &TaskId| seen.insert(self.outputs[id].clone());
+        ids.into_iter().filter(new).map(|id| LoadedShard { id, artifact: self.outputs[&id].clone() }).collect()
+    }
+
+    /// The rows of the files of a shard.
+    pub(crate) async fn read(&self, shard: &LoadedShard) -> Result<Vec<DocumentRow>, Error> {
+        let bytes = match self.run_context.artifact(&shard.artifact).await {
+            Ok(bytes) => bytes,
+            // The task can be run again at once, because it reads nothing but files.
+            Err(Error::Store(store::Error::Damaged { .. }) | Error::Table(_)) => self.parse_again(shard.id).await?,
+            Err(error) => return Err(error),
+        };
+        compute(move || artifact::decode::<DocumentRow>(bytes)).await?
     }
 
     async fn parse_again(&self, id: TaskId) -> Result<Bytes, Error> {

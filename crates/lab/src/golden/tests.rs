@@ -13,6 +13,23 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
+#[test]
+fn passages_of_a_large_corpus_are_a_sample_at_equal_distances() {
+    let kept = |passages: u32, most: usize| {
+        let mut sample = PassageSample::new(most);
+        (0..passages).for_each(|number| sample.add(Chunk { number, ..Chunk::default() }));
+        sample.kept.into_iter().map(|passage| passage.number).collect::<Vec<_>>()
+    };
+    assert_eq!(kept(4, 4), [0, 1, 2, 3], "a small corpus is taken as a whole");
+    assert_eq!(kept(5, 4), [0, 2, 4]);
+    assert_eq!(kept(9, 4), [0, 4, 8]);
+    for passages in 0..200 {
+        let kept = kept(passages, 16);
+        let step = kept.get(1).copied().unwrap_or(1);
+        assert!(kept.len() <= 16 && (0..passages).step_by(step as usize).eq(kept.iter().copied()), "{passages}");
+    }
+}
+
 #[tokio::test]
 async fn a_word_is_found_in_the_first_document_that_holds_it_whatever_the_case() {
     let held = [document("b.txt", "An OWL hoots at Night."), document("a.txt", "The owl sleeps. Ärger!")];

@@ -1,6 +1,5 @@
 //! Collects the facts for warnings before a run, from the settings, the documents and the questions.
 
-use super::even_sample::EvenSample;
 use crate::{
     plan::Trial,
     spec::Experiment,
@@ -17,7 +16,7 @@ use rag::{
 use std::collections::BTreeMap;
 
 /// The most documents whose language is detected.
-const LANGUAGE_DOCUMENTS: usize = 500;
+pub(super) const LANGUAGE_DOCUMENTS: usize = 500;
 /// The most bytes of a document from which its language is detected. They are enough for a certain result, and take a
 /// tenth of a millisecond.
 const LANGUAGE_BYTES: usize = 2_000;
@@ -25,25 +24,13 @@ const LANGUAGE_BYTES: usize = 2_000;
 /// Parts of the names of models for English. They are used for models that are not in the catalogue.
 const ENGLISH_MODELS: [&str; 4] = ["all-minilm", "paraphrase-minilm", "all-mpnet", "ms-marco"];
 
-/// The languages of a sample of documents at equal distances in the corpus; none for a document whose language is not
-/// certain.
-#[derive(Debug, Default)]
-pub(super) struct LanguageSample(EvenSample<Option<Language>, LANGUAGE_DOCUMENTS>);
-
-impl LanguageSample {
-    /// Looks at the next document of the corpus.
-    pub(super) fn add(&mut self, text: &str) {
-        self.0.add(|| Language::detected(beginning(text)));
-    }
-
-    /// How many documents of the sample are in each language.
-    pub(super) fn languages(&self) -> BTreeMap<String, usize> {
-        count_languages(self.0.kept().iter().copied().flatten())
-    }
+/// The language of a document; none if it is not certain.
+pub(super) fn language_of(text: &str) -> Option<Language> {
+    Language::detected(beginning(text))
 }
 
 impl CorpusFacts {
-    /// Counts a document. Its language is counted by [`LanguageSample`].
+    /// Counts a document, without its language.
     pub(super) fn add(&mut self, document: &Document) {
         self.documents += 1;
         self.with_headings += usize::from(document.title.is_some() || !document.headings.is_empty());
@@ -61,10 +48,18 @@ impl CorpusFacts {
             self.without_text.push(rejected.path.clone());
         }
     }
+
+    /// Adds the facts about other documents, without their languages.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.documents += other.documents;
+        self.with_headings += other.with_headings;
+        self.without_text.extend(other.without_text.iter().cloned());
+        self.blank_pages.extend(other.blank_pages.iter().cloned());
+    }
 }
 
 /// How many texts are in each language.
-fn count_languages(found: impl Iterator<Item = Language>) -> BTreeMap<String, usize> {
+pub(super) fn count_languages(found: impl Iterator<Item = Language>) -> BTreeMap<String, usize> {
     let mut languages = BTreeMap::new();
     for language in found {
         *languages.entry(language.title()).or_default() += 1;
@@ -223,9 +218,8 @@ mod tests {
 
     #[test]
     fn languages_of_the_sample_are_counted_if_they_are_certain() {
-        let mut sample = LanguageSample::default();
-        [GERMAN, "42", GERMAN].into_iter().for_each(|text| sample.add(text));
-        assert_eq!(sample.languages(), BTreeMap::from([("German".to_owned(), 2)]));
+        let found = count_languages([GERMAN, "42", GERMAN].into_iter().filter_map(language_of));
+        assert_eq!(found, BTreeMap::from([("German".to_owned(), 2)]));
     }
 
     #[test]

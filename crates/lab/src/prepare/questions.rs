@@ -1,26 +1,19 @@
 //! Where golden questions come from: a file, or a chat model that writes them
 //! once; and whether their evidence stands in the corpus.
 
-use super::text_sample::TextSample;
+use super::corpus_summary::{CorpusSummary, read_corpus};
 use crate::{
     Error, Session,
     action::Action,
-    artifact::DocumentRow,
     corpus::{CorpusSurvey, LoadedCorpus},
     golden::{Documents, generate_golden},
-    prepare::facts::LanguageSample,
     spec::{DatasetSpec, Experiment},
-    warning::CorpusFacts,
 };
 use eval::{
     Dataset, Question,
-    dataset::{AnchorError, DatasetFile, DatasetReport, IgnoredColumn},
+    dataset::{DatasetFile, DatasetReport, IgnoredColumn},
 };
-use rag::{
-    Axis,
-    filter::add_fields,
-    load::{Rejected, Unread},
-};
+use rag::Axis;
 use std::collections::BTreeSet;
 use store::{ArtifactStore, NoLayout};
 
@@ -121,7 +114,7 @@ pub(super) async fn read_questions(
     let to_generate = dataset.is_none();
     let mut dataset = dataset.unwrap_or_default();
     let report = DatasetReport::of(&dataset, ignored);
-    let mut corpus = read_corpus(loaded, &mut dataset, mistakes).await?;
+    let mut corpus = read_corpus(session, loaded, &mut dataset, mistakes).await?;
     corpus.facts.unread_types.clone_from(&found.files.unread_types);
     if corpus.documents == 0 {
         let rejected = corpus.rejected.iter().chain(&found.files.rejected);
@@ -180,95 +173,9 @@ async fn generate(session: &Session, corpus: &LoadedCorpus) -> Result<Vec<Questi
     Ok(questions)
 }
 
-/// Counts and fields of the documents.
-#[derive(Default)]
-pub(super) struct CorpusSummary {
-    pub(super) documents: usize,
-    pub(super) text_bytes: usize,
-    pub(super) text_sample: TextSample,
-    pub(super) rejected: Vec<Rejected>,
-    /// The fields that some document has.
-    fields: BTreeSet<String>,
-    /// The facts about the documents, for warnings.
-    pub(super) facts: CorpusFacts,
-    /// Questions that were taken out of the dataset, by id.
-    pub(super) left_out: Vec<String>,
-}
-
-/// Looks through the parsed corpus, one shard at a time: counts it, and
-/// anchors the questions' evidence in it.
-async fn read_corpus(
-    loaded: &LoadedCorpus,
-    dataset: &mut Dataset,
-    mistakes: &mut Vec<String>,
-) -> Result<CorpusSummary, Error> {
-    let mut corpus = CorpusSummary::default();
-    let mut anchoring = dataset.anchoring();
-    let mut languages = LanguageSample::default();
-    loaded
-        .rows(|row| match row {
-            DocumentRow::Document(document) => {
-                corpus.facts.add(&document);
-                languages.add(&document.text);
-                corpus.documents += 1;
-                corpus.text_bytes += document.text.len();
-                corpus.text_sample.add(&document);
-                add_fields(&mut corpus.fields, &document);
-                anchoring.visit(&document.path, &document.text);
-            }
-            DocumentRow::Rejected(rejected) => {
-                corpus.facts.add_rejected(&rejected);
-                corpus.rejected.push(rejected);
-            }
-        })
-        .await?;
-    corpus.facts.languages = languages.languages();
-    // Evidence in a file that could not be read is not wrong: its questions
-    // wait for the next run.
-    let mut waiting = BTreeSet::new();
-    for unanchored in anchoring.finish() {
-        if may_be_unread(&unanchored, &loaded.unread) {
-            waiting.insert(unanchored.question);
-        } else {
-            mistakes.push(unanchored.to_string());
-        }
-    }
-    dataset.questions.retain(|question| !waiting.contains(&question.id));
-    corpus.left_out.extend(waiting);
-    Ok(corpus)
-}
-
-/// Whether evidence that was not found may stand in what could not be read: a
-/// file, or all that is in a folder.
-fn may_be_unread(unanchored: &AnchorError, unread: &[Unread]) -> bool {
-    let document = unanchored.document.as_str();
-    unread.iter().any(|unread| {
-        let path = unread.path.as_str();
-        let is_below = document.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-        document.is_empty() || path.is_empty() || is_below
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use eval::dataset::AnchorErrorKind;
-
-    #[test]
-    fn only_evidence_that_may_stand_in_an_unread_file_waits() {
-        let evidence = |document: &str| AnchorError {
-            question: "q".into(),
-            document: document.into(),
-            quote: "words".into(),
-            reason: AnchorErrorKind::Nowhere,
-        };
-        let unread =
-            [Unread { path: "a/b.txt".into(), reason: "x".into() }, Unread { path: "deep".into(), reason: "x".into() }];
-        let waits = |document: &str| may_be_unread(&evidence(document), &unread);
-        assert!(waits("a/b.txt") && waits("deep/c.txt") && waits(""));
-        assert!(!waits("a/b.txt2") && !waits("deeper/c.txt") && !waits("c.txt"));
-        assert!(!may_be_unread(&evidence(""), &[]));
-    }
 
     #[test]
     fn a_field_that_no_document_has_is_told_with_those_that_there_are() {

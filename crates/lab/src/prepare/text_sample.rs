@@ -4,7 +4,7 @@
 //! these limits is measured as a whole. Each chunker that needs no model and no function cuts the sample once. Each
 //! model's tokenizer counts 2 KiB of each document.
 
-use super::even_sample::EvenSample;
+use super::even_sample::sample_step;
 use crate::plan::text_sizes::{ChunkSizes, TextSizes, TokenRatio};
 use models::ModelTokenizer;
 use rag::{
@@ -24,8 +24,10 @@ const QUESTIONS: usize = 64;
 /// A sample of the documents of a corpus.
 #[derive(Debug, Default)]
 pub(crate) struct TextSample {
-    documents: EvenSample<SampledDocument, DOCUMENTS>,
-    /// The bytes of all documents so far, inside and outside the sample.
+    documents: Vec<SampledDocument>,
+    /// One document of so many is in the sample.
+    step: usize,
+    /// The bytes of all documents, inside and outside the sample.
     bytes: usize,
 }
 
@@ -55,10 +57,21 @@ impl SampledDocument {
 }
 
 impl TextSample {
-    /// Looks at the next document of the corpus.
-    pub(crate) fn add(&mut self, document: &Document) {
-        self.bytes += document.text.len();
-        self.documents.add(|| SampledDocument::of(document));
+    /// An empty sample for a corpus of so many documents and bytes of text.
+    pub(crate) fn new(documents: usize, bytes: usize) -> Self {
+        Self { documents: Vec::new(), step: sample_step(documents, DOCUMENTS), bytes }
+    }
+
+    /// Whether the document at a place in the corpus is in the sample.
+    pub(crate) fn takes(&self, place: usize) -> bool {
+        place.is_multiple_of(self.step)
+    }
+
+    /// Looks at the document at a place in the corpus. Those of the sample are looked at in their order.
+    pub(crate) fn visit(&mut self, place: usize, document: &Document) {
+        if self.takes(place) {
+            self.documents.push(SampledDocument::of(document));
+        }
     }
 
     /// Measures the documents, the chunks of these chunkers, and how these models count tokens.
@@ -69,11 +82,11 @@ impl TextSample {
         models: impl IntoIterator<Item = (String, &'a ModelTokenizer)>,
     ) -> TextSizes {
         let counter = TokenCounter::shared();
-        let counted: usize = self.documents.kept().iter().map(|document| counter.count(&document.beginning.text)).sum();
-        let read: usize = self.documents.kept().iter().map(|document| document.beginning.text.len()).sum();
+        let counted: usize = self.documents.iter().map(|document| counter.count(&document.beginning.text)).sum();
+        let read: usize = self.documents.iter().map(|document| document.beginning.text.len()).sum();
         let density = counted as f64 / read.max(1) as f64;
         let chunks = chunkers.into_iter().filter_map(|chunker| Some((chunker.clone(), self.chunk_sizes(chunker)?)));
-        let texts = self.documents.kept().iter().map(|document| middle(&document.beginning.text));
+        let texts = self.documents.iter().map(|document| middle(&document.beginning.text));
         let (documents, questions) =
             (CountedTexts::new(texts), CountedTexts::new(questions.iter().take(QUESTIONS).map(|text| middle(text))));
         let ratio = |model: &ModelTokenizer| TokenRatio {
@@ -96,10 +109,10 @@ impl TextSample {
             return None;
         }
         let chunker = chunker.build(&Context::default()).ok()?;
-        let sampled: usize = self.documents.kept().iter().map(|document| document.bytes).sum();
+        let sampled: usize = self.documents.iter().map(|document| document.bytes).sum();
         let weight = self.bytes as f64 / sampled.max(1) as f64;
         let mut sample = Vec::new();
-        for document in self.documents.kept().iter().filter(|document| document.bytes > 0) {
+        for document in self.documents.iter().filter(|document| document.bytes > 0) {
             let mut chunks = chunker.chunk_now(&document.beginning).ok()?;
             chunks.retain(|chunk| chunk.searchable);
             let mut covered = document.bytes;
@@ -174,8 +187,9 @@ mod tests {
     }
 
     fn sample(texts: impl IntoIterator<Item = String>) -> TextSample {
-        let mut sample = TextSample::default();
-        texts.into_iter().for_each(|text| sample.add(&document(text)));
+        let documents: Vec<Document> = texts.into_iter().map(document).collect();
+        let mut sample = TextSample::new(documents.len(), documents.iter().map(|it| it.text.len()).sum());
+        documents.iter().enumerate().for_each(|(place, document)| sample.visit(place, document));
         sample
     }
 
@@ -199,7 +213,7 @@ mod tests {
     fn documents_at_equal_distances_are_kept_however_many_there_are() {
         for (documents, kept) in [(0, 0), (1, 1), (64, 64), (65, 33), (128, 64), (129, 33), (1_000, 63)] {
             let sample = sample((0..documents).map(|i| format!("{i}")));
-            let sampled = sample.documents.kept();
+            let sampled = &sample.documents;
             assert_eq!(sampled.len(), kept, "{documents}");
             let places: Vec<usize> = sampled.iter().map(|it| it.beginning.text.parse().unwrap()).collect();
             let step = places.get(1).copied().unwrap_or(1);

@@ -11,6 +11,9 @@ const TRIES: u32 = 4;
 /// The pause after the first try; each further pause is four times as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
+/// A file of at most so many bytes is read together with others, by one thread.
+pub(crate) const SMALL_FILE: u64 = 64 << 10;
+
 /// A file's bytes, or why no reader can make a document of it.
 pub type ReadContent = Result<bytes::Bytes, LoadError>;
 

@@ -5,6 +5,7 @@
 
 use super::Finding;
 use rag::analysis::Language;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The facts about a run, before or after it.
@@ -25,7 +26,7 @@ pub(crate) struct RunFacts {
 }
 
 /// The documents.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CorpusFacts {
     /// The number of documents that were read.
     pub(crate) documents: usize,

@@ -5,6 +5,7 @@ mod bookmarks;
 mod docx_body;
 mod docx_styles;
 mod element;
+mod file_state;
 mod filter;
 mod format;
 mod headings;
@@ -21,6 +22,7 @@ mod xml;
 #[cfg(test)]
 mod tests;
 
+pub use file_state::FileState;
 pub(crate) use filter::MATCHING;
 #[cfg(test)]
 pub(crate) use markdown::headings as markdown_headings;

@@ -3,8 +3,8 @@
 //! and read one at a time, so that a corpus never has to fit in memory.
 
 use super::filter::{FileFilter, PatternError, split_pattern};
-use super::walk::{self, WalkError, WalkResult};
-use super::{Links, LoadError, ParseLimits, ReadError, Rejected, Unread, sniff};
+use super::walk::{self, SeenFile, WalkError, WalkResult};
+use super::{FileState, Links, LoadError, ParseLimits, ReadError, Rejected, Unread, sniff};
 use crate::Error;
 use bytes::Bytes;
 use futures::TryStreamExt;
@@ -35,9 +35,18 @@ pub struct SourceFile {
     pub path: String,
     /// Its size when it was listed.
     pub bytes: u64,
-    /// Where it is read: the path below the root of the address, or the whole key in
-    /// an object store.
-    location: String,
+    /// Its state when it was listed; none if the place does not tell. Tasks do not need it.
+    #[serde(skip)]
+    pub state: Option<FileState>,
+    /// Where it is read, if that is not its path: the whole key in an object store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    location: Option<Box<str>>,
+}
+
+impl SourceFile {
+    fn location(&self) -> &str {
+        self.location.as_deref().unwrap_or(&self.path)
+    }
 }
 
 /// The content of a corpus' address.
@@ -168,30 +177,37 @@ impl Source {
     /// The file is larger than the limit or leaves the corpus by a link
     /// ([`ReadError::Rejected`]), or it cannot be read now.
     pub async fn read(&self, file: &SourceFile, limits: &ParseLimits) -> Result<Bytes, ReadError> {
-        let over = |bytes: u64| {
-            let reason = format!("{bytes} bytes, and at most {} are read", limits.file_bytes);
-            if bytes > limits.file_bytes { Err(ReadError::Rejected(LoadError::OverLimit(reason))) } else { Ok(()) }
+        let CorpusPlace::Remote { store, .. } = &self.place else {
+            let (source, file, limits) = (self.clone(), file.clone(), limits.clone());
+            let read = tokio::task::spawn_blocking(move || source.read_local(&file, &limits)).await;
+            return read
+                .unwrap_or_else(|error| Err(ReadError::Failed { reason: error.to_string(), is_temporary: false }));
         };
-        over(file.bytes)?;
-        let (links, limit) = (self.links, limits.file_bytes);
-        let read = match &self.place {
-            CorpusPlace::Remote { store, .. } => {
-                let found = store.get(&ObjectPath::from(file.location.as_str())).await.map_err(failed)?;
-                // The file may have grown since it was listed.
-                over(found.meta.size)?;
-                return found.bytes().await.map_err(failed);
-            }
+        over_limit(file.bytes, limits)?;
+        let found = store.get(&ObjectPath::from(file.location())).await.map_err(failed)?;
+        // The file may have grown since it was listed.
+        over_limit(found.meta.size, limits)?;
+        found.bytes().await.map_err(failed)
+    }
+
+    /// Reads one file on this thread; none if the corpus is in an object store.
+    pub fn read_now(&self, file: &SourceFile, limits: &ParseLimits) -> Option<Result<Bytes, ReadError>> {
+        let is_remote = matches!(self.place, CorpusPlace::Remote { .. });
+        (!is_remote).then(|| self.read_local(file, limits))
+    }
+
+    fn read_local(&self, file: &SourceFile, limits: &ParseLimits) -> Result<Bytes, ReadError> {
+        over_limit(file.bytes, limits)?;
+        let bytes = match &self.place {
             CorpusPlace::Folder(root) | CorpusPlace::Glob { root, .. } => {
-                let (root, location) = (root.clone(), file.location.clone());
-                tokio::task::spawn_blocking(move || walk::read_below(&root, &location, links, limit)).await
+                walk::read_below(root, file.location(), self.links, limits.file_bytes)
             }
-            CorpusPlace::File(path) => {
-                let path = path.clone();
-                tokio::task::spawn_blocking(move || walk::read(&path, limit)).await
+            CorpusPlace::File(path) => walk::read(path, limits.file_bytes),
+            CorpusPlace::Remote { .. } => {
+                Err(ReadError::Failed { reason: "it is in an object store".to_owned(), is_temporary: false })
             }
-        };
-        let bytes = read.map_err(|error| ReadError::Failed { reason: error.to_string(), is_temporary: false })??;
-        over(bytes.len() as u64)?;
+        }?;
+        over_limit(bytes.len() as u64, limits)?;
         Ok(Bytes::from(bytes))
     }
 
@@ -207,12 +223,14 @@ impl Source {
 
     /// Puts what was seen into the listing.
     fn sort_out(&self, seen: WalkResult, listing: &mut Listing) {
-        for (location, bytes) in seen.files {
+        for SeenFile { location, bytes, state } in seen.files {
             let below = self.place.path_below(&location);
             // A file that is named explicitly is taken, whatever its extension.
             let is_named = matches!(self.place, CorpusPlace::File(_));
             if is_named || self.filter.takes(below, self.place.pattern()) {
-                listing.files.push(SourceFile { path: below.to_owned(), bytes, location });
+                let path = below.to_owned();
+                let location = (path != location).then(|| location.into());
+                listing.files.push(SourceFile { path, bytes, state, location });
             } else {
                 if let Some(unread_type) = self.unread_type(below) {
                     *listing.unread_types.entry(unread_type).or_default() += 1;
@@ -222,6 +240,14 @@ impl Source {
         }
         listing.rejected = seen.rejected;
         listing.unread = seen.unread;
+    }
+}
+
+fn over_limit(bytes: u64, limits: &ParseLimits) -> Result<(), ReadError> {
+    let reason = || format!("{bytes} bytes, and at most {} are read", limits.file_bytes);
+    match bytes > limits.file_bytes {
+        true => Err(ReadError::Rejected(LoadError::OverLimit(reason()))),
+        false => Ok(()),
     }
 }
 
@@ -303,12 +329,12 @@ async fn list_remote(store: &dyn ObjectStore, prefix: &ObjectPath) -> Result<Wal
     if prefix.extension().is_some()
         && let Ok(object) = store.head(prefix).await
     {
-        seen.files.push((object.location.to_string(), object.size));
+        seen.files.push(SeenFile::of_object(&object));
         return Ok(seen);
     }
     let mut objects = store.list(Some(prefix));
     while let Some(object) = objects.try_next().await? {
-        seen.files.push((object.location.to_string(), object.size));
+        seen.files.push(SeenFile::of_object(&object));
     }
     Ok(seen)
 }

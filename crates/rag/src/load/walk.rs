@@ -3,19 +3,39 @@
 //! be entered, and entries that are no files are reported, and the walk
 //! continues. These functions block.
 
-use super::{Links, LoadError, ReadError, Rejected, Unread};
-use std::fs::File;
+use super::{FileState, Links, LoadError, ReadError, Rejected, Unread};
+use object_store::ObjectMeta;
+use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use walkdir::WalkDir;
 
-/// The result of a walk: each file's path and size, and the failures.
+/// The result of a walk: each file, and the failures.
 #[derive(Debug, Default)]
 pub(super) struct WalkResult {
-    pub(super) files: Vec<(String, u64)>,
+    pub(super) files: Vec<SeenFile>,
     pub(super) rejected: Vec<Rejected>,
     /// What could not be looked at now.
     pub(super) unread: Vec<Unread>,
+}
+
+/// A file that was seen.
+#[derive(Debug)]
+pub(super) struct SeenFile {
+    /// Its path below the root, or its whole key in an object store.
+    pub(super) location: String,
+    pub(super) bytes: u64,
+    pub(super) state: Option<FileState>,
+}
+
+impl SeenFile {
+    fn of_file(location: String, metadata: &Metadata) -> Self {
+        Self { location, bytes: metadata.len(), state: FileState::of_file(metadata) }
+    }
+
+    pub(super) fn of_object(object: &ObjectMeta) -> Self {
+        Self { location: object.location.to_string(), bytes: object.size, state: FileState::of_object(object) }
+    }
 }
 
 /// Why nothing below a path can be listed.
@@ -68,7 +88,7 @@ pub(super) fn folder(root: &Path, links: Links) -> Result<WalkResult, WalkError>
             continue;
         }
         match entry.metadata() {
-            Ok(metadata) => seen.files.push((path, metadata.len())),
+            Ok(metadata) => seen.files.push(SeenFile::of_file(path, &metadata)),
             Err(error) => seen.record_failure(root, &error),
         }
     }
@@ -109,7 +129,7 @@ pub(super) fn single(path: &Path) -> Result<WalkResult, WalkError> {
         return Err(WalkError::Kind);
     }
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    Ok(WalkResult { files: vec![(name, metadata.len())], ..WalkResult::default() })
+    Ok(WalkResult { files: vec![SeenFile::of_file(name, &metadata)], ..WalkResult::default() })
 }
 
 /// A file's bytes below a folder; one byte more than `limit` if the file is too

@@ -1,0 +1,246 @@
+//! What is known of a corpus as a whole: how many documents there are, their fields, a sample of them, and where the
+//! evidence of the questions stands.
+//!
+//! A summary of each shard is kept on this machine. A shard that was summarised by an earlier run is decoded only if it
+//! holds evidence, or a document of the samples.
+
+use super::{
+    even_sample::sample_step,
+    facts::{LANGUAGE_DOCUMENTS, count_languages, language_of},
+    text_sample::TextSample,
+};
+use crate::{
+    Error, Session,
+    artifact::DocumentRow,
+    blocking::compute,
+    corpus::{LoadedCorpus, LoadedShard},
+    files::{read_with_checksum, write_with_checksum},
+    layout,
+    warning::CorpusFacts,
+};
+use eval::{
+    Dataset,
+    dataset::{AnchorError, Anchoring},
+};
+use futures::{StreamExt, TryStreamExt, stream};
+use rag::{
+    Document,
+    filter::add_fields,
+    load::{Rejected, Unread},
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    path::PathBuf,
+};
+use store::Key;
+
+/// Shards that are read and decoded at once.
+const SHARDS_AT_ONCE: usize = 8;
+/// Raise when the summaries of earlier versions are of no use.
+const VERSION: u32 = 1;
+
+/// Counts and fields of the documents.
+#[derive(Default)]
+pub(super) struct CorpusSummary {
+    pub(super) documents: usize,
+    pub(super) text_bytes: usize,
+    pub(super) text_sample: TextSample,
+    pub(super) rejected: Vec<Rejected>,
+    /// The fields that some document has.
+    pub(super) fields: BTreeSet<String>,
+    /// The facts about the documents, for warnings.
+    pub(super) facts: CorpusFacts,
+    /// Questions that were taken out of the dataset, by id.
+    pub(super) left_out: Vec<String>,
+}
+
+/// What is known of the documents of a shard.
+#[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
+struct ShardSummary {
+    /// The paths of its documents, in order.
+    documents: Vec<String>,
+    text_bytes: usize,
+    rejected: Vec<Rejected>,
+    fields: BTreeSet<String>,
+    facts: CorpusFacts,
+}
+
+impl ShardSummary {
+    fn of(rows: Vec<DocumentRow>) -> Self {
+        let mut summary = Self::default();
+        for row in rows {
+            match row {
+                DocumentRow::Document(document) => {
+                    summary.facts.add(&document);
+                    summary.text_bytes += document.text.len();
+                    add_fields(&mut summary.fields, &document);
+                    summary.documents.push(document.path);
+                }
+                DocumentRow::Rejected(rejected) => {
+                    summary.facts.add_rejected(&rejected);
+                    summary.rejected.push(rejected);
+                }
+            }
+        }
+        summary
+    }
+}
+
+/// The summaries that an earlier run has kept, by the names of the shards' artifacts.
+struct KeptSummaries {
+    path: PathBuf,
+    by_name: HashMap<String, ShardSummary>,
+}
+
+impl KeptSummaries {
+    fn read(session: &Session) -> Self {
+        let folder = layout::scratch_folder(session.workspace().root()).join("summaries");
+        let path = folder.join(Key::of_bytes(session.corpus_address().as_bytes()).hex());
+        let kept = read_with_checksum(&path).and_then(|bytes| serde_json::from_slice::<(u32, _)>(&bytes).ok());
+        let by_name = kept.filter(|(version, _)| *version == VERSION).map(|(_, by_name)| by_name);
+        Self { path, by_name: by_name.unwrap_or_default() }
+    }
+
+    /// The summaries of shards. Those that are not known are computed, and kept for the next run in place of those that are
+    /// of no use any more.
+    async fn of(
+        mut self,
+        corpus: &LoadedCorpus,
+        shards: &[LoadedShard],
+        keep: bool,
+    ) -> Result<Vec<ShardSummary>, Error> {
+        let known: Vec<_> = shards.iter().map(|shard| self.by_name.remove(shard.artifact())).collect();
+        let is_as_kept = self.by_name.is_empty() && known.iter().all(Option::is_some);
+        let of_shard = async |(shard, known): (&LoadedShard, Option<ShardSummary>)| match known {
+            Some(known) => Ok(known),
+            None => {
+                let rows = corpus.read(shard).await?;
+                compute(move || ShardSummary::of(rows)).await
+            }
+        };
+        let summaries = stream::iter(shards.iter().zip(known)).map(of_shard).buffered(SHARDS_AT_ONCE);
+        let summaries: Vec<ShardSummary> = summaries.try_collect().await?;
+        if keep && !is_as_kept {
+            let by_name: HashMap<&str, &ShardSummary> =
+                shards.iter().map(LoadedShard::artifact).zip(&summaries).collect();
+            // Without this file, the next run decodes the corpus once more.
+            if let Ok(bytes) = serde_json::to_vec(&(VERSION, by_name)) {
+                let _ = write_with_checksum(&self.path, bytes);
+            }
+        }
+        Ok(summaries)
+    }
+}
+
+/// Summarises the parsed corpus, a few shards at a time, and anchors the questions' evidence in it.
+pub(super) async fn read_corpus(
+    session: &Session,
+    loaded: &LoadedCorpus,
+    dataset: &mut Dataset,
+    mistakes: &mut Vec<String>,
+) -> Result<CorpusSummary, Error> {
+    let shards = loaded.shards();
+    let summaries = KeptSummaries::read(session).of(loaded, &shards, !session.workspace().is_reading()).await?;
+    let mut corpus = CorpusSummary::default();
+    for summary in &summaries {
+        corpus.documents += summary.documents.len();
+        corpus.text_bytes += summary.text_bytes;
+        corpus.rejected.extend(summary.rejected.iter().cloned());
+        corpus.fields.extend(summary.fields.iter().cloned());
+        corpus.facts.merge(&summary.facts);
+    }
+    corpus.text_sample = TextSample::new(corpus.documents, corpus.text_bytes);
+    let mut anchoring = dataset.anchoring();
+    let languages = look_at_documents(loaded, (&shards, &summaries), &mut corpus, &mut anchoring).await?;
+    corpus.facts.languages = languages;
+    // Evidence in a file that could not be read is not wrong: its questions
+    // wait for the next run.
+    let mut waiting = BTreeSet::new();
+    for unanchored in anchoring.finish() {
+        if may_be_unread(&unanchored, &loaded.unread) {
+            waiting.insert(unanchored.question);
+        } else {
+            mistakes.push(unanchored.to_string());
+        }
+    }
+    dataset.questions.retain(|question| !waiting.contains(&question.id));
+    corpus.left_out.extend(waiting);
+    Ok(corpus)
+}
+
+/// Decodes the shards that hold evidence or a document of the samples. Returns how many documents of the sample are in each
+/// language.
+async fn look_at_documents(
+    loaded: &LoadedCorpus,
+    (shards, summaries): (&[LoadedShard], &[ShardSummary]),
+    corpus: &mut CorpusSummary,
+    anchoring: &mut Anchoring<'_>,
+) -> Result<BTreeMap<String, usize>, Error> {
+    let step = sample_step(corpus.documents, LANGUAGE_DOCUMENTS);
+    let is_sampled = |place: usize| place.is_multiple_of(step);
+    let (mut first, mut wanted) = (0, Vec::new());
+    for (shard, summary) in shards.iter().zip(summaries) {
+        let mut is_wanted = false;
+        for (place, path) in (first..).zip(&summary.documents) {
+            let is_read = anchoring.reads(path);
+            if !is_read {
+                anchoring.visit(path, "");
+            }
+            is_wanted |= is_read || is_sampled(place) || corpus.text_sample.takes(place);
+        }
+        if is_wanted {
+            wanted.push((first, shard));
+        }
+        first += summary.documents.len();
+    }
+    let mut languages = Vec::new();
+    let read = |(first, shard)| async move { loaded.read(shard).await.map(|rows| (first, rows)) };
+    let mut shards = stream::iter(wanted).map(read).buffered(SHARDS_AT_ONCE);
+    while let Some((first, rows)) = shards.try_next().await? {
+        let documents: Vec<Document> = rows.into_iter().filter_map(DocumentRow::into_document).collect();
+        for (place, document) in (first..).zip(&documents) {
+            if is_sampled(place) {
+                languages.extend(language_of(&document.text));
+            }
+            corpus.text_sample.visit(place, document);
+            if anchoring.reads(&document.path) {
+                anchoring.visit(&document.path, &document.text);
+            }
+        }
+    }
+    Ok(count_languages(languages.into_iter()))
+}
+
+/// Whether evidence that was not found may stand in what could not be read: a
+/// file, or all that is in a folder.
+fn may_be_unread(unanchored: &AnchorError, unread: &[Unread]) -> bool {
+    let document = unanchored.document.as_str();
+    unread.iter().any(|unread| {
+        let path = unread.path.as_str();
+        let is_below = document.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        document.is_empty() || path.is_empty() || is_below
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use eval::dataset::AnchorErrorKind;
+
+    #[test]
+    fn only_evidence_that_may_stand_in_an_unread_file_waits() {
+        let evidence = |document: &str| AnchorError {
+            question: "q".into(),
+            document: document.into(),
+            quote: "words".into(),
+            reason: AnchorErrorKind::Nowhere,
+        };
+        let unread =
+            [Unread { path: "a/b.txt".into(), reason: "x".into() }, Unread { path: "deep".into(), reason: "x".into() }];
+        let waits = |document: &str| may_be_unread(&evidence(document), &unread);
+        assert!(waits("a/b.txt") && waits("deep/c.txt") && waits(""));
+        assert!(!waits("a/b.txt2") && !waits("deeper/c.txt") && !waits("c.txt"));
+        assert!(!may_be_unread(&evidence(""), &[]));
+    }
+}
