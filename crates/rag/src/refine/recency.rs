@@ -88,10 +88,7 @@ impl Config {
         let mut values = table.searchable_chunks().filter_map(|chunk| chunk.field(field)).peekable();
         let reason = match values.peek().cloned() {
             _ if table.searchable().is_empty() => return Ok(()),
-            None => format!(
-                "no document has the field `{field}`; there are {}",
-                table.fields().join(", ")
-            ),
+            None => format!("no document has the field `{field}`; there are {}", table.fields().join(", ")),
             Some(_) if values.any(|value| day(&value).is_some()) => return Ok(()),
             Some(first) => format!("the field `{field}` holds {first}, which is not a date such as 2024-05-01"),
         };

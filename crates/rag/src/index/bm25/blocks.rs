@@ -140,7 +140,13 @@ impl<'a> List<'a> {
         if postings < BLOCK {
             return Self { postings, records: &[], impacts: &[], of_all: &[], blocks: bytes };
         }
-        Self::of_blocks(bytes, postings).unwrap_or(Self { postings: 0, records: &[], impacts: &[], of_all: &[], blocks: &[] })
+        Self::of_blocks(bytes, postings).unwrap_or(Self {
+            postings: 0,
+            records: &[],
+            impacts: &[],
+            of_all: &[],
+            blocks: &[],
+        })
     }
 
     fn of_blocks(bytes: &'a [u8], postings: usize) -> Option<Self> {

@@ -1,6 +1,13 @@
 //! Cuts the texts of an index into terms, in parallel.
 
-use super::{blocks::TermPostings, merge::by_frequency, postings::Postings, segment::{Facts, Segment, Settings}, spool::Spool, writer::SegmentWriter};
+use super::{
+    blocks::TermPostings,
+    merge::by_frequency,
+    postings::Postings,
+    segment::{Facts, Segment, Settings},
+    spool::Spool,
+    writer::SegmentWriter,
+};
 use crate::{
     analysis::{Analyzer, Language, TextAnalysis, document_languages},
     index::IndexedTexts,
@@ -63,7 +70,8 @@ impl CutTexts {
         // An old file may have terms without postings.
         let terms: Vec<usize> = (0..self.postings.terms.len()).filter(|&term| frequency(term) > 0).collect();
         for terms in terms.chunks(LISTS) {
-            let lists = terms.par_iter().with_min_len(64).map_init(TermPostings::default, |scratch, &term| list(scratch, term));
+            let lists =
+                terms.par_iter().with_min_len(64).map_init(TermPostings::default, |scratch, &term| list(scratch, term));
             for (&term, list) in terms.iter().zip(lists.collect::<Vec<_>>()) {
                 writer.term(self.postings.terms[term].as_bytes(), frequency(term), &list)?;
             }

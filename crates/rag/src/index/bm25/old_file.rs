@@ -39,7 +39,8 @@ pub(super) fn read(bytes: &[u8], format: u32) -> Result<CutTexts, Error> {
         return Err(bad("its content does not match its checksum; delete it and run again"));
     }
     let mut reader = NumberReader(content.get(MAGIC.len() + 4..).unwrap_or_default());
-    let texts = if format == FORMAT_OF_ENGLISH { texts_in_english(&mut reader) } else { texts_in_languages(&mut reader) };
+    let texts =
+        if format == FORMAT_OF_ENGLISH { texts_in_english(&mut reader) } else { texts_in_languages(&mut reader) };
     texts
         .filter(|texts| reader.0.is_empty() && texts.postings.terms.is_sorted_by(|a, b| a < b))
         .ok_or_else(|| bad("its content makes no sense; delete it and run again"))

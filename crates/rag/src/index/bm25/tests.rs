@@ -152,7 +152,8 @@ const ENGLISH: &str = "The package manager resolves dependencies by itself and r
 fn mixed() -> Bm25Index {
     let japanese = JAPANESE.repeat(4);
     let texts = [GERMAN[0], GERMAN[1], ENGLISH, &japanese];
-    let given = IndexedTexts { texts: &texts, documents: &[0, 2, 3], analysis: &TextAnalysis::default(), languages: None };
+    let given =
+        IndexedTexts { texts: &texts, documents: &[0, 2, 3], analysis: &TextAnalysis::default(), languages: None };
     Bm25Index::of(&given)
 }
 

@@ -41,7 +41,9 @@ fn the_file_is_the_same_however_many_segments_its_texts_are_built_in() {
         let analysis = TextAnalysis { language, ..TextAnalysis::default() };
         let given = IndexedTexts { texts: &rows, documents: &documents, analysis: &analysis, languages: None };
         let whole = Bm25Index::of(&given).to_bytes();
-        for (most_texts, most_bytes) in [(1, usize::MAX), (2, usize::MAX), (7, usize::MAX), (1_000, 300), (1_000, 1 << 20)] {
+        for (most_texts, most_bytes) in
+            [(1, usize::MAX), (2, usize::MAX), (7, usize::MAX), (1_000, 300), (1_000, 1 << 20)]
+        {
             let cut = segments(&texts, most_texts, most_bytes);
             let target = folder.path().join("index");
             let n = cut.len();

@@ -71,7 +71,8 @@ fn files_of_version_1_are_english_and_fit_all_settings() {
 #[test]
 fn the_bytes_that_format_2_had_are_read() {
     // Written by the version before format 3, of the texts "a mill" and "mill fox mill".
-    let bytes: Vec<u8> = (0..FIXTURE.len()).step_by(2).map(|i| u8::from_str_radix(&FIXTURE[i..i + 2], 16).unwrap()).collect();
+    let bytes: Vec<u8> =
+        (0..FIXTURE.len()).step_by(2).map(|i| u8::from_str_radix(&FIXTURE[i..i + 2], 16).unwrap()).collect();
     let index = Bm25Index::from_bytes(&bytes).unwrap();
     assert_eq!(index, Bm25Index::build(&["a mill", "mill fox mill"]));
 }

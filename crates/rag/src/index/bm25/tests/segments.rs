@@ -126,7 +126,12 @@ fn languages_of_all_files_are_counted_together() {
         let index = Bm25Index::of(&IndexedTexts { texts, documents: &documents, analysis: &analysis, languages: None });
         std::fs::write(file, index.to_bytes()).unwrap();
     }
-    let whole = Bm25Index::of(&IndexedTexts { texts: &parts.concat(), documents: &[0, 1, 2, 3], analysis: &analysis, languages: None });
+    let whole = Bm25Index::of(&IndexedTexts {
+        texts: &parts.concat(),
+        documents: &[0, 1, 2, 3],
+        analysis: &analysis,
+        languages: None,
+    });
     let index = Bm25Index::open_files(&files).unwrap();
     assert!(merged(&files, &folder.path().join("all")) == whole.to_bytes());
     assert_eq!(index.settings, whole.settings);
