@@ -13,7 +13,7 @@ use crate::{
     index::{EntryTexts, map_file},
     types::{Chunk, Hit, Passage, Span},
 };
-use bytes::{Parts, TableBytes};
+use bytes::{TableBytes, TableParts};
 use columns::{FilterCache, FilteredEntries};
 use std::{fmt, fs::File, ops::Range, sync::Arc};
 use writer::{failed, path_hash};
@@ -25,7 +25,7 @@ use writer::{failed, path_hash};
 /// bytes, and a bit for each of the most recent filters.
 pub struct ChunkTable {
     bytes: TableBytes,
-    parts: Parts,
+    parts: TableParts,
     /// Rows of the searchable chunks, in order: entry `i` of an index is row `searchable[i]`.
     searchable: Vec<u32>,
     filters: FilterCache,
@@ -48,9 +48,12 @@ impl ChunkTable {
     ///
     /// # Panics
     /// If a text is larger than 4 GiB, or there are 2³² chunks.
+    #[expect(
+        clippy::expect_used,
+        reason = "memory can be written, and chunks that are in memory are not so many or so large"
+    )]
     pub fn new(chunks: Vec<Chunk>) -> Self {
-        let written = Self::write(ChunkTableWriter::new(Vec::new()), chunks);
-        written.unwrap_or_else(|error| panic!("{error}"))
+        Self::write(ChunkTableWriter::new(Vec::new()), chunks).expect("a table of chunks in memory")
     }
 
     /// [`ChunkTable::new`] for chunks from a file that others may have written.
@@ -83,7 +86,7 @@ impl ChunkTable {
     }
 
     fn open(bytes: TableBytes) -> Result<Self, Error> {
-        let parts = Parts::read(bytes.all()).ok_or_else(|| failed("the bytes are not a whole table"))?;
+        let parts = TableParts::read(bytes.all()).ok_or_else(|| failed("the bytes are not a whole table"))?;
         let searchable = parts.read_searchable(bytes.all());
         Ok(Self { bytes, parts, searchable, filters: FilterCache::default() })
     }

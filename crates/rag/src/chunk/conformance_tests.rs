@@ -235,7 +235,7 @@ fn what_is_estimated_of_prose_is_at_least_what_is_cut_and_found() {
         let table = ChunkTable::new(chunker.chunk_now(&document).unwrap());
         let searched = || table.searchable().iter().map(|&row| table.chunk(row));
         let cut = config.estimate_chunks(InputSize { text_tokens: tokens(text), ..InputSize::default() });
-        let of_chunks: u64 = searched().map(|chunk| tokens(&chunk.text)).sum();
+        let of_chunks: u64 = searched().map(|chunk| tokens(chunk.text)).sum();
         assert!(searched().count() as u64 <= cut.passages, "{config:?}: {} in {cut:?}", searched().count());
         assert!(of_chunks <= cut.passage_tokens * 21 / 20, "{config:?}: {of_chunks} in {cut:?}");
         assert!(cut.passages <= 4 * searched().count() as u64, "{config:?}: {cut:?} is far from the truth");

@@ -1,4 +1,4 @@
-//! Search by words with BM25, in the variant of Lucene: good at names, codes
+//! TermSearch by words with BM25, in the variant of Lucene: good at names, codes
 //! and rare words, where vectors are weak.
 //!
 //! A term adds `idf · tf / (tf + k1 (1 − b + b · length / mean length))` with
@@ -39,7 +39,7 @@ use crate::{Chunk, Error, analysis::TextAnalysis};
 use cut::CutTexts;
 use decoded::DecodedLists;
 use memmap2::Mmap;
-use segment::{FORMAT, FileBytes, HEADER, Segment, Settings, bad};
+use segment::{FORMAT, HEADER, Segment, SegmentBytes, Settings, bad};
 use spool::Spool;
 use std::{
     borrow::Cow,
@@ -158,7 +158,7 @@ impl Bm25Index {
             return Self::of_old_file(bytes, format);
         }
         segment::verify_checksum(bytes)?;
-        Ok(Self::of_segment(Segment::new(FileBytes::Owned(bytes.to_owned()))?, false))
+        Ok(Self::of_segment(Segment::new(SegmentBytes::Owned(bytes.to_owned()))?, false))
     }
 
     /// Maps files into memory; those of old formats are read. Checks the lengths of their parts;
@@ -168,7 +168,7 @@ impl Bm25Index {
             let map = map(file)?;
             let format = old_file::format(&map)?;
             if format == FORMAT {
-                return Ok(Self::of_segment(Segment::new(FileBytes::Mapped(map))?, false));
+                return Ok(Self::of_segment(Segment::new(SegmentBytes::Mapped(map))?, false));
             }
             Self::of_old_file(&map, format)
         };

@@ -121,7 +121,7 @@ pub(crate) mod tests {
         pub(crate) fn new() -> Self {
             let mut corpus = retrieve::tests::Fixture::new();
             let passages = (1..4).map(|row| corpus.table.passage(Hit { row, score: 1.0 / row as f32 })).collect();
-            let chunks = corpus.table.searchable().iter().map(|&row| letters(&corpus.table.chunk(row).text));
+            let chunks = corpus.table.searchable().iter().map(|&row| letters(corpus.table.chunk(row).text));
             let tokens = TokenIndex::from_matrices(&chunks.collect::<Vec<_>>()).unwrap();
             corpus.indexes.push(OpenIndex::new(tokens).into());
             let client = Client::new(None);

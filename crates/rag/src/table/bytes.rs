@@ -46,7 +46,7 @@ impl TableBytes {
 
 /// Where the parts of a table lie in its bytes.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Parts {
+pub(super) struct TableParts {
     pub(super) rows: usize,
     pub(super) groups: usize,
     pub(super) documents: usize,
@@ -55,7 +55,7 @@ pub(super) struct Parts {
     pub(super) tail: usize,
 }
 
-impl Parts {
+impl TableParts {
     /// The footer.
     pub(super) fn to_bytes(self) -> Vec<u8> {
         let Self { rows, groups, documents, searchable, tail } = self;
@@ -106,13 +106,13 @@ impl Parts {
     }
 
     /// Path, title and metadata of the chunks of a group.
-    pub(super) fn group<'a>(&self, bytes: &'a [u8], group: usize) -> Group<'a> {
+    pub(super) fn group<'a>(&self, bytes: &'a [u8], group: usize) -> ChunkGroup<'a> {
         let at = u64_at(bytes, self.group_places() + 8 * group) as usize;
         let [document, book, metadata] = [0, 4, 8].map(|offset| u32_at(bytes, at + offset));
         let start = at + 12;
         let book_start = start + document as usize;
         let metadata_start = book_start + if book == NO_TEXT { 0 } else { book as usize };
-        Group {
+        ChunkGroup {
             document: text_at(bytes, start, document),
             book: (book != NO_TEXT).then(|| text_at(bytes, book_start, book)),
             metadata: text_at(bytes, metadata_start, metadata),
@@ -190,7 +190,7 @@ impl Parts {
 
 /// What the chunks of a group have in common.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Group<'a> {
+pub(super) struct ChunkGroup<'a> {
     pub(super) document: &'a str,
     pub(super) book: Option<&'a str>,
     /// As JSON; empty if there is none.

@@ -115,7 +115,8 @@ impl FilterCache {
     }
 
     fn find(&self, table: &ChunkTable, filter: &Filter) -> Result<FilteredEntries, Error> {
-        let tests: Vec<FieldTest<'_>> = filter.matchers().map(|(field, test)| self.test(table, field, test)).collect();
+        let tests: Vec<TestedField<'_>> =
+            filter.matchers().map(|(field, test)| self.test(table, field, test)).collect();
         let mut passing = FilteredEntries::new(table.searchable.len());
         // For each test, whether some searchable chunk has its field.
         let mut has_field = vec![false; tests.len()];
@@ -140,7 +141,7 @@ impl FilterCache {
         }
     }
 
-    fn test<'f>(&self, table: &ChunkTable, field: &'f str, matcher: Matcher<'f>) -> FieldTest<'f> {
+    fn test<'f>(&self, table: &ChunkTable, field: &'f str, matcher: Matcher<'f>) -> TestedField<'f> {
         let by_group = |value: &dyn Fn(usize) -> Option<Value>| {
             let result = |group: usize| value(group).map(|value| matcher.matches(&value));
             TestResults::ByGroup((0..table.parts.groups).map(result).collect())
@@ -157,7 +158,7 @@ impl FilterCache {
                 TestResults::ByGroup(column.places.iter().map(of_place).collect())
             }
         };
-        FieldTest { field, results }
+        TestedField { field, results }
     }
 
     fn column(&self, table: &ChunkTable, field: &str) -> Arc<FieldColumn> {
@@ -172,7 +173,7 @@ impl FilterCache {
 }
 
 /// A condition of a filter with its results.
-struct FieldTest<'f> {
+struct TestedField<'f> {
     field: &'f str,
     results: TestResults<'f>,
 }
@@ -185,7 +186,7 @@ enum TestResults<'f> {
     ByRow(Matcher<'f>),
 }
 
-impl FieldTest<'_> {
+impl TestedField<'_> {
     /// Whether the chunk of a row meets the condition; none if it does not have the field.
     fn try_row(&self, table: &ChunkTable, row: usize) -> Option<bool> {
         let bytes = table.bytes.all();

@@ -1,7 +1,7 @@
 //! Writes a table of chunks, chunk by chunk.
 
 use super::bytes::{
-    HAS_NEXT, HAS_PAGE, HAS_PARENT, HAS_PREVIOUS, NO_TEXT, Parts, RECORD_BYTES, SEARCHABLE, SEGMENT_ROWS,
+    HAS_NEXT, HAS_PAGE, HAS_PARENT, HAS_PREVIOUS, NO_TEXT, RECORD_BYTES, SEARCHABLE, SEGMENT_ROWS, TableParts,
 };
 use crate::{Error, types::Chunk};
 use std::io::{self, Write};
@@ -37,7 +37,7 @@ pub struct ChunkTableWriter<W> {
     /// The row of chunk 0 of the present document.
     first: u32,
     /// The links of the chunks of the present document.
-    links: Vec<Links>,
+    links: Vec<ChunkLinks>,
 }
 
 /// What the chunks of the present group have in common.
@@ -50,7 +50,7 @@ struct GroupFields {
 
 /// A chunk's own number, and those that it names.
 #[derive(Debug, Clone, Copy)]
-struct Links {
+struct ChunkLinks {
     number: u32,
     parent: Option<u32>,
     previous: Option<u32>,
@@ -117,7 +117,7 @@ impl<W: Write> ChunkTableWriter<W> {
         }
         if self.is_checked {
             let Chunk { number, parent, previous, next, .. } = *chunk;
-            self.links.push(Links { number, parent, previous, next });
+            self.links.push(ChunkLinks { number, parent, previous, next });
         }
         self.begin_group(row, chunk, is_new_document)?;
         if chunk.searchable {
@@ -250,7 +250,7 @@ impl<W: Write> ChunkTableWriter<W> {
         }
         let mut documents = std::mem::take(&mut self.documents);
         documents.sort_unstable();
-        let parts = Parts {
+        let parts = TableParts {
             rows: self.rows,
             groups: self.group_rows.len(),
             documents: documents.len(),

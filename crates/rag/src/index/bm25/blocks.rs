@@ -105,13 +105,13 @@ fn write_gaps(bytes: &mut Vec<u8>, entries: &[u32], counts: &[u32], mut next: u3
 
 /// The postings of a block.
 #[derive(Debug, Clone)]
-pub(super) struct Block {
+pub(super) struct PostingBlock {
     entries: [u32; BLOCK],
     counts: [u32; BLOCK],
     n: usize,
 }
 
-impl Block {
+impl PostingBlock {
     pub(super) const EMPTY: Self = Self { entries: [0; BLOCK], counts: [0; BLOCK], n: 0 };
 
     pub(super) fn entries(&self) -> &[u32] {
@@ -205,7 +205,7 @@ impl<'a> List<'a> {
     }
 
     /// Decodes a block.
-    pub(super) fn decode(&self, block: usize, decoded: &mut Block) {
+    pub(super) fn decode(&self, block: usize, decoded: &mut PostingBlock) {
         let full = self.postings / BLOCK;
         if block < full {
             decoded.n = self.unpack(block, decoded).map_or(0, |()| BLOCK);
@@ -222,7 +222,7 @@ impl<'a> List<'a> {
         if self.postings == 0 {
             return None;
         }
-        let (mut next, mut decoded) = (0, Block::EMPTY);
+        let (mut next, mut decoded) = (0, PostingBlock::EMPTY);
         for block in 0..self.n_blocks() {
             self.decode(block, &mut decoded);
             if decoded.n != BLOCK.min(self.postings - block * BLOCK) {
@@ -241,7 +241,7 @@ impl<'a> List<'a> {
         Some(())
     }
 
-    fn unpack(&self, block: usize, decoded: &mut Block) -> Option<()> {
+    fn unpack(&self, block: usize, decoded: &mut PostingBlock) -> Option<()> {
         let record = self.records.get(block)?;
         let [gap_bits, count_bits] = [record[12], record[13]];
         if gap_bits > 32 || count_bits > 32 {
@@ -260,7 +260,7 @@ impl<'a> List<'a> {
 }
 
 /// Reads at most `n` postings that [`write_gaps`] wrote; returns how many there were.
-fn read_gaps(bytes: &[u8], mut next: u32, n: usize, decoded: &mut Block) -> usize {
+fn read_gaps(bytes: &[u8], mut next: u32, n: usize, decoded: &mut PostingBlock) -> usize {
     let mut reader = NumberReader(bytes);
     let places = decoded.entries.iter_mut().zip(&mut decoded.counts).take(n);
     let mut read = 0;

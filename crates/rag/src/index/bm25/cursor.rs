@@ -1,7 +1,7 @@
 //! A place in the list of one term, and what the term adds to the scores of entries.
 
 use super::{
-    blocks::{Block, List},
+    blocks::{List, PostingBlock},
     decoded::DecodedList,
     impacts::Impact,
     weight::{Scratch, Weights},
@@ -13,14 +13,14 @@ pub(super) const GROUP: usize = 64;
 
 /// A sum of weights for each entry of a window.
 #[derive(Debug)]
-pub(super) struct Sums {
+pub(super) struct ScoreSums {
     sums: [f32; WINDOW],
     /// The bits of the groups that may have changed.
     changed: u64,
     scratch: Scratch,
 }
 
-impl Sums {
+impl ScoreSums {
     pub(super) const ZERO: Self = Self { sums: [0.0; WINDOW], changed: 0, scratch: Scratch::EMPTY };
 
     /// The sum at a place of the window.
@@ -58,7 +58,7 @@ pub(super) struct Cursor<'a> {
     ready: Option<&'a DecodedList>,
     /// The block that was decoded last.
     decoded: usize,
-    postings: Block,
+    postings: PostingBlock,
     /// The block that [`Cursor::find`] saw last.
     seen: usize,
     /// The block whose bound was computed last, and its bound.
@@ -82,7 +82,7 @@ impl<'a> Cursor<'a> {
             at: 0,
             ready,
             decoded: NONE,
-            postings: Block::EMPTY,
+            postings: PostingBlock::EMPTY,
             seen: 0,
             bounded: (NONE, 0.0),
             bound: 0.0,
@@ -183,8 +183,8 @@ impl<'a> Cursor<'a> {
     }
 
     /// Adds the weights of the entries from `start` to before `end` to their sums.
-    pub(super) fn add_to(&mut self, start: u32, end: u32, all: &mut Sums) {
-        let Sums { sums, changed, scratch } = all;
+    pub(super) fn add_to(&mut self, start: u32, end: u32, all: &mut ScoreSums) {
+        let ScoreSums { sums, changed, scratch } = all;
         let lengths = self.lengths.get(start as usize..end as usize).unwrap_or_default();
         while self.next(start).is_some_and(|next| next < end) {
             self.load(self.block);

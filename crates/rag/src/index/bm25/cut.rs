@@ -4,7 +4,7 @@ use super::{
     blocks::TermPostings,
     merge::by_frequency,
     postings::Postings,
-    segment::{Facts, Segment, Settings},
+    segment::{Segment, SegmentFacts, Settings},
     spool::Spool,
     writer::SegmentWriter,
 };
@@ -54,7 +54,7 @@ impl CutTexts {
         Segment::written(bytes, facts, self.settings)
     }
 
-    fn write(&self) -> io::Result<(Vec<u8>, Facts)> {
+    fn write(&self) -> io::Result<(Vec<u8>, SegmentFacts)> {
         let mut writer = SegmentWriter::begin(Vec::new(), &self.settings, [Spool::default(), Spool::default()])?;
         writer.lengths(self.lengths.iter().copied())?;
         let frequency = |term| self.postings.range(term).len() as u32;

@@ -4,8 +4,8 @@
 //! a block is that of one of the pairs of count and length that no other pair of the block dominates, whatever the
 //! weights' parameters are. A block stores these pairs, not a weight.
 //!
-//! Source: Ding and Suel, Faster Top-k Document Retrieval Using Block-Max Indexes, 2011; the pairs are those of
-//! Lucene's impacts: Grand, Muir, Ferenczi and Lin, From MaxScore to Block-Max WAND: The Story of How Lucene
+//! Source: Ding and Suel, Faster Top-k Document Retrieval Using PostingBlock-Max Indexes, 2011; the pairs are those of
+//! Lucene's impacts: Grand, Muir, Ferenczi and Lin, From MaxScore to PostingBlock-Max WAND: The Story of How Lucene
 //! Significantly Improved Query Evaluation Performance, 2020.
 
 use super::numbers::{NumberReader, write_number};

@@ -3,7 +3,7 @@
 use super::{
     Bm25Index, Saturation,
     cursor::Cursor,
-    search::Search,
+    search::TermSearch,
     weight::{Norms, Weights, idf},
 };
 use crate::analysis::{Analyzer, Language};
@@ -36,7 +36,7 @@ impl Bm25Index {
             return Vec::new();
         }
         let norms = self.norms(saturation);
-        let mut search = Search::new(k, passes);
+        let mut search = TermSearch::new(k, passes);
         let mut first = 0;
         for (file, segment) in self.segments.iter().enumerate() {
             let mut cursors = self.cursors(&terms, file, &norms, saturation == Saturation::default());

@@ -6,13 +6,13 @@
 //! still be good enough are looked up in the lists of the optional terms, the term with the largest bound first, and
 //! are dropped as soon as what is left cannot help. Bounds have a little slack for rounding.
 //!
-//! Sums of `f32` depend on the order of their parts. So an entry that is left is scored again, in the order of the
+//! ScoreSums of `f32` depend on the order of their parts. So an entry that is left is scored again, in the order of the
 //! query. If no term is optional, the sums of the window are in this order already.
 //!
 //! Source: Turtle and Flood, Query Evaluation: Strategies and Optimizations, 1995 (MaxScore); Ding and Suel, Faster
-//! Top-k Document Retrieval Using Block-Max Indexes, 2011.
+//! Top-k Document Retrieval Using PostingBlock-Max Indexes, 2011.
 
-use super::cursor::{Cursor, Sums, WINDOW};
+use super::cursor::{Cursor, ScoreSums, WINDOW};
 use crate::index::top::Top;
 
 /// Looking up an entry in a list takes as long as adding up this many postings.
@@ -21,12 +21,12 @@ const LOOKUP: u64 = 8;
 const PATIENCE: u32 = 8;
 
 /// A search in the files of an index, one after the other.
-pub(super) struct Search<P> {
+pub(super) struct TermSearch<P> {
     top: Top,
     /// A score that is not above it is not among the best.
     least: f32,
     passes: P,
-    sums: Box<Sums>,
+    sums: Box<ScoreSums>,
     /// Entries of the window that may be among the best, with the sums of some of their weights. It has room for all and
     /// one more.
     candidates: Vec<(u32, f32)>,
@@ -39,13 +39,13 @@ pub(super) struct Search<P> {
     plain: u32,
 }
 
-impl<P: Fn(u32) -> bool> Search<P> {
+impl<P: Fn(u32) -> bool> TermSearch<P> {
     pub(super) fn new(k: usize, passes: P) -> Self {
         Self {
             top: Top::new(k),
             least: 0.0,
             passes,
-            sums: Box::new(Sums::ZERO),
+            sums: Box::new(ScoreSums::ZERO),
             candidates: Vec::new(),
             bounds: Vec::new(),
             is_optional: Vec::new(),

@@ -10,7 +10,6 @@ use super::{
     blocks::List,
     dictionary::{self, Dictionary},
     numbers::{NumberReader, long, short, write_number, write_text},
-    verify,
 };
 use crate::{
     Error,
@@ -59,7 +58,7 @@ impl Settings {
 
 /// What the header says, apart from the checksum.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Facts {
+pub(super) struct SegmentFacts {
     /// The largest number of terms of an entry.
     pub(super) longest: u32,
     pub(super) entries: u64,
@@ -69,7 +68,7 @@ pub(super) struct Facts {
     pub(super) bytes: [u64; 4],
 }
 
-impl Facts {
+impl SegmentFacts {
     /// The header's bytes, for the BLAKE3 of what follows it.
     pub(super) fn header(&self, rest: &blake3::Hash) -> [u8; HEADER] {
         let mut header = [0; HEADER];
@@ -109,12 +108,12 @@ fn checksum(facts: &[u8], rest: &blake3::Hash) -> blake3::Hash {
 }
 
 /// The bytes of a file.
-pub(super) enum FileBytes {
+pub(super) enum SegmentBytes {
     Mapped(Mmap),
     Owned(Vec<u8>),
 }
 
-impl FileBytes {
+impl SegmentBytes {
     pub(super) fn bytes(&self) -> &[u8] {
         match self {
             Self::Mapped(map) => map,
@@ -125,8 +124,8 @@ impl FileBytes {
 
 /// A file of format 3. Where it is damaged, searches find something else.
 pub(super) struct Segment {
-    data: FileBytes,
-    pub(super) facts: Facts,
+    data: SegmentBytes,
+    pub(super) facts: SegmentFacts,
     pub(super) settings: Settings,
     /// Where its settings, lengths, lists, records and texts are.
     parts: [Range<usize>; 5],
@@ -140,10 +139,10 @@ impl fmt::Debug for Segment {
 
 impl Segment {
     /// Reads the header and the settings, and compares the length of the file with them.
-    pub(super) fn new(data: FileBytes) -> Result<Self, Error> {
+    pub(super) fn new(data: SegmentBytes) -> Result<Self, Error> {
         let bytes = data.bytes();
         let Some(header) = bytes.first_chunk::<HEADER>() else { return Err(bad("too short for a BM25 index")) };
-        let facts = Facts::read(header);
+        let facts = SegmentFacts::read(header);
         let parts = facts.parts().filter(|parts| parts[4].end == bytes.len() && facts.entries <= u64::from(u32::MAX));
         let Some(parts) = parts else {
             return Err(bad("its parts do not have the lengths that it says: the file is cut off or damaged"));
@@ -155,9 +154,9 @@ impl Segment {
     }
 
     /// What was just written.
-    pub(super) fn written(bytes: Vec<u8>, facts: Facts, settings: Settings) -> Self {
+    pub(super) fn written(bytes: Vec<u8>, facts: SegmentFacts, settings: Settings) -> Self {
         let parts = facts.parts().filter(|parts| parts[4].end == bytes.len()).unwrap_or_default();
-        Self { data: FileBytes::Owned(bytes), facts, settings, parts }
+        Self { data: SegmentBytes::Owned(bytes), facts, settings, parts }
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
@@ -186,13 +185,6 @@ impl Segment {
     pub(super) fn list(&self, term: usize) -> List<'_> {
         let dictionary = self.dictionary();
         List::new(dictionary.list(term), dictionary.frequency(term) as usize)
-    }
-
-    /// Compares all bytes with the checksum, and with what would be written for the texts that they say.
-    pub(super) fn verify(&self) -> Result<(), Error> {
-        verify_checksum(self.bytes())?;
-        let makes_sense = verify::makes_sense(self);
-        makes_sense.then_some(()).ok_or_else(|| bad("its content makes no sense; delete it and run again"))
     }
 }
 

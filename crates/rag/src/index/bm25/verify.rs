@@ -1,10 +1,23 @@
 //! Whether a file is what would be written for the texts that it says.
 
-use super::{blocks::TermPostings, segment::Segment};
+use super::{
+    blocks::TermPostings,
+    segment::{Segment, bad, verify_checksum},
+};
+use crate::Error;
 use rayon::prelude::*;
 
+impl Segment {
+    /// Compares all bytes with the checksum, and with what would be written for the texts that they say.
+    pub(super) fn verify(&self) -> Result<(), Error> {
+        verify_checksum(self.bytes())?;
+        let makes_sense = makes_sense(self);
+        makes_sense.then_some(()).ok_or_else(|| bad("its content makes no sense; delete it and run again"))
+    }
+}
+
 /// Reads all lists and writes them again: every list has only one form.
-pub(super) fn makes_sense(segment: &Segment) -> bool {
+fn makes_sense(segment: &Segment) -> bool {
     let (dictionary, lengths) = (segment.dictionary(), segment.lengths());
     let lengths_of = || lengths.iter().map(|length| u32::from_le_bytes(*length));
     let total: u64 = lengths_of().map(u64::from).sum();

@@ -2,7 +2,7 @@
 
 use super::{
     dictionary::record,
-    segment::{Facts, HEADER, Settings},
+    segment::{HEADER, SegmentFacts, Settings},
     spool::Spool,
 };
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use std::io::{self, Write};
 pub(super) struct SegmentWriter<W> {
     to: W,
     hasher: blake3::Hasher,
-    facts: Facts,
+    facts: SegmentFacts,
     records: Spool,
     texts: Spool,
 }
@@ -20,7 +20,7 @@ impl<W: Write> SegmentWriter<W> {
     /// Begins a file, with room for its header. The dictionary waits in `records` and `texts`.
     pub(super) fn begin(mut to: W, settings: &Settings, [records, texts]: [Spool; 2]) -> io::Result<Self> {
         to.write_all(&[0; HEADER])?;
-        let mut writer = Self { to, hasher: blake3::Hasher::new(), facts: Facts::default(), records, texts };
+        let mut writer = Self { to, hasher: blake3::Hasher::new(), facts: SegmentFacts::default(), records, texts };
         let settings = settings.bytes();
         writer.facts.bytes[0] = settings.len() as u64;
         writer.write_all(&settings)?;
@@ -52,7 +52,7 @@ impl<W: Write> SegmentWriter<W> {
     }
 
     /// Writes the dictionary; returns what was written, what the header says, and the header, which belongs at the start.
-    pub(super) fn finish(mut self) -> io::Result<(W, Facts, [u8; HEADER])> {
+    pub(super) fn finish(mut self) -> io::Result<(W, SegmentFacts, [u8; HEADER])> {
         let (records, texts) = (std::mem::take(&mut self.records), std::mem::take(&mut self.texts));
         (self.facts.bytes[2], self.facts.bytes[3]) = (records.bytes, texts.bytes);
         records.copy_to(&mut self)?;

@@ -11,7 +11,7 @@ fn file() -> Vec<u8> {
 
 /// Opens bytes as a file is opened, without reading all of them.
 fn opened(bytes: Vec<u8>) -> Option<Bm25Index> {
-    Some(Bm25Index::of_segment(Segment::new(FileBytes::Owned(bytes)).ok()?, false))
+    Some(Bm25Index::of_segment(Segment::new(SegmentBytes::Owned(bytes)).ok()?, false))
 }
 
 fn searches(index: &Bm25Index) {
@@ -91,7 +91,7 @@ fn a_damaged_file_opens_and_is_found_by_verifying() {
 #[test]
 fn what_makes_no_sense_is_found_even_with_a_right_checksum() {
     let good = file();
-    let segment = Segment::new(FileBytes::Owned(good.clone())).unwrap();
+    let segment = Segment::new(SegmentBytes::Owned(good.clone())).unwrap();
     let mut random = Random(9);
     for _ in 0..300 {
         let mut bytes = good.clone();
