@@ -68,13 +68,13 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
             // Do tasks, on this machine or on a cluster.
             "progress settlement parts task engine",
             // An open experiment.
-            "setup workspace session worker healing history",
+            "setup workspace session worker lineage healing history",
             // Check it as a whole.
             "qualification corpus golden prepare dry_run",
             // Run it.
             "gather record track run",
             // Use what was found.
-            "bundle query promotion scoring check noise calibration document",
+            "bundle query promotion versions follow scoring check noise calibration document forget",
         ],
     ),
     ("serve", &["error access telemetry settings http", "answering sampling", "service", "middleware routes server"]),

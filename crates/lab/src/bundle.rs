@@ -4,6 +4,7 @@
 //! ```text
 //! manifest.json      what it is, and the digest of every other file
 //! experiment.toml    the resolved experiment, without what may be secret
+//! documents.jsonl    the files that it was made from: path, bytes and digest
 //! store/             the chunks and indexes that the trial searches, and its run's
 //!                    record and scores, laid out as in any store
 //! ```
@@ -18,22 +19,24 @@ mod parts;
 mod place;
 mod promoted;
 mod reach;
+mod removal;
 
 pub use promoted::{PromotedIndex, SearchAgreement};
 pub use reach::Reach;
 
 pub(crate) use promoted::{ExpectedHits, ExpectedQueries, Promoted};
+pub(crate) use removal::{BundleContent, bundle_content, remove_bundle_files};
 
 use crate::{
     Error, Session, Setup,
     action::Action,
     clock::now_ms,
+    corpus::CorpusState,
     layout::{self, LAYOUT, RunFileName},
-    record::RunRecord,
+    record::{IndexedDocument, RunRecord},
     spec::{Experiment, SEALED},
     write_whole,
 };
-use bytes::Bytes;
 use eval::statistics::Summary;
 use models::Identity;
 use place::{BundleDraft, BundleLocation, check_address};
@@ -42,7 +45,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
-    io::{self, Read},
+    fs::File,
+    io::{self, BufWriter, Read, Write},
     path::{Component, Path, PathBuf},
 };
 use store::{ArtifactStore, Key};
@@ -50,11 +54,10 @@ use walkdir::WalkDir;
 
 /// Raise when earlier versions of Reverie cannot read the bundles of this one, so that they
 /// refuse them.
-const FORMAT: u32 = 2;
-/// The format of a bundle without an index in a database, which earlier versions can read.
-const FORMAT_WITHOUT_DATABASE: u32 = 1;
+const FORMAT: u32 = 3;
 const MANIFEST: &str = "manifest.json";
 const EXPERIMENT: &str = "experiment.toml";
+const DOCUMENTS: &str = "documents.jsonl";
 const STORE: &str = "store";
 const HITS: &str = "hits.json";
 
@@ -78,6 +81,9 @@ pub struct BundleManifest {
     pub place: String,
     /// Its mean scores by metric, with intervals.
     pub scores: BTreeMap<String, Summary>,
+    /// Which state of the corpus it searches. Older versions did not write it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub corpus: Option<CorpusState>,
     /// The digest of the golden questions.
     pub golden: String,
     /// The identities of the models by their names in the experiment.
@@ -225,7 +231,11 @@ impl Bundle {
         let draft = BundleDraft(session.workspace().scratch_folder().join(store::unique_token()));
         let manifest = fill(session, record, (trial, promoted), &draft.0).await?;
         for file in &manifest.files {
-            remote.replace(&file.name, read(&draft.0.join(&file.name))?).await?;
+            let path = draft.0.join(&file.name);
+            // An upload that was broken off may have left another file of this name.
+            if !remote.put_file(&file.name, &path).await? {
+                remote.replace(&file.name, read(&path)?).await?;
+            }
         }
         // The manifest is written last, so that all files are there once it is.
         remote.replace(MANIFEST, read(&draft.0.join(MANIFEST))?).await?;
@@ -251,6 +261,14 @@ impl Bundle {
             tokio::task::spawn_blocking(move || files.iter().try_for_each(|file| check(&folder, file, &origin)));
         checked.await.map_err(Error::table)??;
         Ok(bundle)
+    }
+
+    /// The manifest of a bundle, and nothing else of it.
+    ///
+    /// # Errors
+    /// A place without a bundle, or with one of a newer format.
+    pub(crate) async fn manifest_at(address: &str, setup: &Setup) -> Result<BundleManifest, Error> {
+        BundleLocation::of(address, setup)?.manifest().await
     }
 
     /// What a bundle says of its trial: the run's record and scores, without the
@@ -348,23 +366,30 @@ async fn fill(
     let place = folder.join(STORE);
     std::fs::create_dir_all(&place).map_err(|source| Error::file("create", &place, source))?;
     let store = ArtifactStore::open(&place.to_string_lossy(), &[], LAYOUT)?;
+    let source = session.workspace().store();
+    let fetched = BundleDraft(session.workspace().scratch_folder().join(store::unique_token()));
     for name in artifacts {
-        let bytes = match promoted.filter(|promoted| promoted.artifact == name) {
-            Some(promoted) => Some(Bytes::from(promoted.index.collection.to_bytes())),
-            None => session.workspace().store().get(&name).await?,
-        };
-        let bytes = bytes.ok_or_else(|| {
-            Error::Unusable(format!(
+        if let Some(promoted) = promoted.filter(|promoted| promoted.artifact == name) {
+            store.put(&name, promoted.index.collection.to_bytes()).await?;
+        } else if source.exists(&name).await? {
+            // No file is in memory as a whole: an index may have gigabytes.
+            let file = source.local_copy(&name, &fetched.0).await?;
+            store.put_file(&name, &file).await?;
+            if source.is_remote() {
+                let _ = std::fs::remove_file(file);
+            }
+        } else {
+            return Err(Error::Unusable(format!(
                 "{name}, which trial `{trial}` searches, is not in the store: {} makes it",
                 Action::Run
-            ))
-        })?;
-        store.put(&name, bytes).await?;
+            )));
+        }
     }
     for (file, bytes) in [(RunFileName::Frozen, kept.provenance), (RunFileName::Summary, kept.summary)] {
         store.replace(&layout::run_file(record.id(), file), bytes).await?;
     }
     write_whole(&folder.join(EXPERIMENT), provenance.experiment.as_bytes())?;
+    write_documents(&folder.join(DOCUMENTS), &provenance.documents)?;
     if let Some(promoted) = promoted {
         write_whole(&folder.join(HITS), &serde_json::to_vec(&promoted.expected).map_err(Error::table)?)?;
     }
@@ -376,7 +401,7 @@ async fn fill(
         settings.insert(Axis::Index.name().to_owned(), promoted.config.value());
     }
     let mut manifest = BundleManifest {
-        format: promoted.map_or(FORMAT_WITHOUT_DATABASE, |_| FORMAT),
+        format: FORMAT,
         reverie: env!("CARGO_PKG_VERSION").to_owned(),
         name: record.board().experiment.clone(),
         run: record.id().to_owned(),
@@ -385,6 +410,7 @@ async fn fill(
         settings,
         place: row.map(|row| row.place.clone()).unwrap_or_default(),
         scores: record.mean_scores(trial),
+        corpus: provenance.corpus.clone(),
         golden: Key::of_bytes(&serde_json::to_vec(record.questions()).map_err(Error::table)?).hex(),
         models: kept
             .models
@@ -401,6 +427,17 @@ async fn fill(
     Ok(manifest)
 }
 
+/// Writes which documents a bundle was made from, a line for each.
+fn write_documents(path: &Path, documents: &[IndexedDocument]) -> Result<(), Error> {
+    let failed = |source| Error::file("write", path, source);
+    let mut file = BufWriter::new(File::create(path).map_err(failed)?);
+    for document in documents {
+        serde_json::to_writer(&mut file, document).map_err(Error::table)?;
+        file.write_all(b"\n").map_err(failed)?;
+    }
+    file.flush().map_err(failed)
+}
+
 /// All files below a folder with their digests, in the order of their names.
 fn files_below(folder: &Path) -> Result<Vec<BundleFile>, Error> {
     let mut files = Vec::new();
@@ -409,11 +446,11 @@ fn files_below(folder: &Path) -> Result<Vec<BundleFile>, Error> {
         if entry.file_type().is_dir() {
             continue;
         }
-        let bytes = read(entry.path())?;
+        let opened = File::open(entry.path()).and_then(|file| Ok((file.metadata()?.len(), Key::of_reader(file)?)));
+        let (bytes, key) = opened.map_err(|source| Error::file("read", entry.path(), source))?;
         let parts = entry.path().strip_prefix(folder).unwrap_or(entry.path()).components();
         let parts: Vec<_> = parts.map(|part| part.as_os_str().to_string_lossy().into_owned()).collect();
-        let (name, blake3) = (parts.join("/"), Key::of_bytes(&bytes).hex());
-        files.push(BundleFile { name, bytes: bytes.len() as u64, blake3 });
+        files.push(BundleFile { name: parts.join("/"), bytes, blake3: key.hex() });
     }
     files.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(files)
@@ -494,6 +531,7 @@ mod tests {
             settings: BTreeMap::new(),
             place: String::new(),
             scores: BTreeMap::new(),
+            corpus: None,
             golden: String::new(),
             models: BTreeMap::new(),
             database: None,

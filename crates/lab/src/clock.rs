@@ -14,6 +14,12 @@ pub fn utc(time_ms: i64) -> String {
     time.format("%Y-%m-%d %H:%M UTC").to_string()
 }
 
+/// A moment as a name that sorts by time, such as `20261128-161500-042`, in UTC.
+pub(crate) fn compact_utc(time_ms: i64) -> String {
+    let time = DateTime::from_timestamp_millis(time_ms).unwrap_or_default();
+    time.format("%Y%m%d-%H%M%S-%3f").to_string()
+}
+
 /// A run in words: its id and when it finished, in milliseconds since 1970.
 pub(crate) fn run_title(run: &str, time_ms: i64) -> String {
     format!("run {run} of {}", utc(time_ms))
@@ -35,5 +41,6 @@ mod tests {
         ] {
             assert_eq!(utc(time_ms), expected);
         }
+        assert_eq!(compact_utc(1_795_342_062_042), "20261122-100742-042");
     }
 }

@@ -3,9 +3,11 @@
 
 mod known_contents;
 mod loaded;
+mod state;
 
 pub use loaded::LoadedCorpus;
 pub(crate) use loaded::LoadedShard;
+pub use state::CorpusState;
 
 use crate::{
     Error,
@@ -75,6 +77,11 @@ pub(crate) struct CorpusFiles {
 }
 
 impl CorpusSurvey {
+    /// Which state of the corpus this is.
+    pub(crate) fn state(&self) -> CorpusState {
+        CorpusState::of(&self.files, &self.metadata, self.read_ms)
+    }
+
     /// The inputs of a plan that only parses the files.
     pub(crate) fn plan_inputs<'a>(&'a self, experiment: &'a Experiment) -> PlanInputs<'a> {
         const NO_MODELS: &BTreeMap<String, Identity> = &BTreeMap::new();

@@ -73,6 +73,7 @@ pub(crate) async fn gather(
         unread: unread(prepared, outcome),
         dataset: prepared.dataset.clone(),
         left_out: prepared.left_out.clone(),
+        lost_questions: prepared.lost_questions.clone(),
         metrics,
         objective: experiment.evaluate.objective.clone(),
         questions: prepared.questions.clone(),

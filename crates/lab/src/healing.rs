@@ -5,6 +5,7 @@ use crate::{
     Error,
     action::Action,
     engine::PlanOutcome,
+    lineage,
     plan::{Plan, Task, TaskId},
     session::Session,
     task::{RunContext, RunInputs},
@@ -52,6 +53,9 @@ pub(crate) async fn execute(
         // A store that nothing can be written to may have all that is needed.
         Err(error) => run_context.log("lease_failed", json!({ "error": crate::error_chain(&error) })),
         Ok(()) => {}
+    }
+    if let Err(error) = lineage::record(session.workspace(), &run_context.run, plan).await {
+        run_context.log("lineage_failed", json!({ "error": crate::error_chain(&error) }));
     }
     let store = session.workspace().store();
     let mut outcome = execute_once(session, plan, run_context).await?;

@@ -22,11 +22,15 @@ const REPORT_PARTS: &str = "report-parts";
 const QUESTIONS: &str = "questions";
 const PROBES: &str = "probes";
 const SCRATCH: &str = "scratch";
+/// The folder of parts of indexes of texts, in the folder of files that are of no use to other machines.
+pub(crate) const INDEX_PARTS: &str = "index-parts";
 const WORKERS: &str = "workers";
 const QUALIFICATIONS: &str = "qualifications";
 const USAGE: &str = "usage";
 const LATENCY: &str = "latency";
 const EVIDENCE: &str = "evidence";
+const FORGOTTEN: &str = "forgotten";
+const PENDING: &str = ".pending.json";
 
 /// The format of an output of a task, by the ending of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +77,8 @@ pub enum RunFileName {
     Events,
     /// The names of the artifacts that the results come from.
     Artifacts,
+    /// From which artifacts each of the run's artifacts is made.
+    Lineage,
     /// The report page.
     Report,
     /// What the run was made from: its provenance.
@@ -85,8 +91,16 @@ pub enum RunFileName {
 
 impl RunFileName {
     /// All of them, in the order in which they are copied.
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Experiment, Self::Events, Self::Artifacts, Self::Report, Self::Frozen, Self::Summary, Self::Results];
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Experiment,
+        Self::Events,
+        Self::Artifacts,
+        Self::Lineage,
+        Self::Report,
+        Self::Frozen,
+        Self::Summary,
+        Self::Results,
+    ];
 
     /// Its name in the folder.
     pub fn name(self) -> &'static str {
@@ -94,6 +108,7 @@ impl RunFileName {
             Self::Experiment => "experiment.toml",
             Self::Events => "events.jsonl",
             Self::Artifacts => "artifacts.json",
+            Self::Lineage => "lineage.json",
             Self::Report => "report.html",
             Self::Frozen => "frozen.json",
             Self::Summary => "summary.json",
@@ -278,6 +293,74 @@ pub(crate) fn qualification(judge: &Key) -> String {
     format!("{QUALIFICATIONS}/{}.json", judge.short())
 }
 
+/// `forgotten/<time>-<digest>.json`: the certificate of documents that were forgotten.
+pub(crate) fn certificate(now_ms: i64, digest: &str) -> String {
+    format!("{FORGOTTEN}/{now_ms}-{digest}.json")
+}
+
+/// `forgotten/<token>.pending.json`: the note of a removal that has not ended.
+pub(crate) fn pending_removal(token: &str) -> String {
+    format!("{FORGOTTEN}/{token}{PENDING}")
+}
+
+/// Whether an object of [`forgotten_folder`] is the note of a removal that has not ended; otherwise it is a certificate.
+pub(crate) fn is_pending_removal(name: &str) -> bool {
+    name.ends_with(PENDING)
+}
+
+/// The folder of certificates and notes about documents that were forgotten.
+pub(crate) fn forgotten_folder() -> &'static str {
+    FORGOTTEN
+}
+
+/// What an object of a store means to a removal of documents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum NamedObject<'a> {
+    /// A whole output of a task.
+    Artifact,
+    /// A partial output: its task's key.
+    Partial(Option<Key>),
+    /// What was measured when the output of this name was made.
+    Measurement(String),
+    /// A file of a run.
+    RunFile { run: &'a str, file: Option<RunFileName> },
+    /// A part of a run's report.
+    ReportPart { run: &'a str },
+    /// The event log of a worker.
+    WorkerLog,
+    /// The questions for a cluster's workers.
+    Questions,
+    /// A file that this machine alone can use.
+    Scratch,
+    /// An object of the store itself, or one without content of documents.
+    Known,
+    /// An object that has another origin.
+    Unknown,
+}
+
+impl<'a> NamedObject<'a> {
+    pub(crate) fn of(name: &'a str) -> Self {
+        let parts: Vec<&str> = name.split('/').collect();
+        match parts[..] {
+            [ARTIFACTS, ..] => Self::Artifact,
+            [PARTIAL, PARTS | TOKENS | FILLS, task, ..] => Self::Partial(Key::from_hex(task)),
+            [PARTIAL, _, file] => Self::Partial(file.rsplit('-').next().and_then(artifact_key)),
+            [USAGE | LATENCY | EVIDENCE, ..] => measured_output(name).map_or(Self::Unknown, Self::Measurement),
+            [RUNS, run, file] => {
+                Self::RunFile { run, file: RunFileName::ALL.into_iter().find(|known| known.name() == file) }
+            }
+            [RUNS, run, REPORT_PARTS, _] => Self::ReportPart { run },
+            [RUNS, pointer] if pointer.ends_with(LATEST) => Self::Known,
+            [WORKERS, _] => Self::WorkerLog,
+            [QUESTIONS, ..] => Self::Questions,
+            [SCRATCH, ..] => Self::Scratch,
+            [PROBES | QUALIFICATIONS | FORGOTTEN, ..] => Self::Known,
+            _ if store::is_of_store(name) => Self::Known,
+            _ => Self::Unknown,
+        }
+    }
+}
+
 /// What is wrong with an output of a task, by its name, as far as its format
 /// shows it. Outputs of versions that wrote no checksum can only be checked
 /// this way.
@@ -392,7 +475,8 @@ mod tests {
             _ => None,
         });
         use store::RunFile as Of;
-        assert_eq!(files, [Of::Other, Of::Log, Of::Artifacts, Of::Other, Of::Json, Of::Json, Of::Results].map(Some));
+        let expected = [Of::Other, Of::Log, Of::Artifacts, Of::Json, Of::Other, Of::Json, Of::Json, Of::Results];
+        assert_eq!(files, expected.map(Some));
         assert_eq!(kind(&report_part("r", "trial-0.js")), ObjectKind::Run { run: "r".to_owned(), file: Of::Other });
         assert_eq!((kind(&latest("animals")), kind(&questions(b"x"))), (ObjectKind::Pointer, ObjectKind::Input));
         assert_eq!((kind("scratch/tokens"), kind(&probe("x"))), (ObjectKind::Machine, ObjectKind::Other));
@@ -464,6 +548,37 @@ mod tests {
         assert_eq!((kind("runs/r/notes.txt"), kind("runs/r/report-parts/a.js")), (other.clone(), other));
         let log = ObjectKind::Run { run: "r".to_owned(), file: store::RunFile::Log };
         assert_eq!(kind("runs/r/of-another-version.jsonl"), log);
+    }
+
+    #[test]
+    fn a_removal_knows_what_every_name_is() {
+        let (key, run) = (key(), "animals-1");
+        let whole = artifact(&key, Format::Parquet);
+        let partial = super::partial(run, 7, &whole);
+        for (name, expected) in [
+            (whole.clone(), NamedObject::Artifact),
+            (usage(&whole), NamedObject::Measurement(whole.clone())),
+            (latency(&partial), NamedObject::Measurement(partial.clone())),
+            (partial, NamedObject::Partial(Some(key))),
+            (token_part(&key, 3), NamedObject::Partial(Some(key))),
+            (format!("{}/0-1-ab.parquet.usage", parts(&key)), NamedObject::Partial(Some(key))),
+            (run_file(run, RunFileName::Results), NamedObject::RunFile { run, file: Some(RunFileName::Results) }),
+            (format!("runs/{run}/notes.txt"), NamedObject::RunFile { run, file: None }),
+            (report_part(run, "a.js"), NamedObject::ReportPart { run }),
+            ("workers/animals-1-ab.jsonl".to_owned(), NamedObject::WorkerLog),
+            (questions(b"x"), NamedObject::Questions),
+            ("scratch/summaries/ab".to_owned(), NamedObject::Scratch),
+            (latest("animals"), NamedObject::Known),
+            (pending_removal("ab"), NamedObject::Known),
+            ("journal.db-wal".to_owned(), NamedObject::Known),
+            (format!("journal/ab/{}.json", key.hex()), NamedObject::Known),
+            ("leases/ab/0.json".to_owned(), NamedObject::Known),
+            (format!("checksums/{whole}.{}", key.hex()), NamedObject::Known),
+            ("notes.txt".to_owned(), NamedObject::Unknown),
+        ] {
+            assert_eq!(NamedObject::of(&name), expected, "{name}");
+        }
+        assert!(is_pending_removal(&pending_removal("ab")) && !is_pending_removal(&certificate(7, "ab")));
     }
 
     #[test]

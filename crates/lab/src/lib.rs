@@ -21,11 +21,14 @@ mod dry_run;
 pub mod engine;
 mod error;
 mod files;
+mod follow;
+mod forget;
 mod gather;
 mod golden;
 mod healing;
 mod history;
 pub mod layout;
+mod lineage;
 mod noise;
 mod number;
 mod operator;
@@ -49,6 +52,7 @@ mod setup;
 mod spec;
 mod task;
 pub mod track;
+mod versions;
 mod warning;
 mod worker;
 mod workspace;
@@ -64,12 +68,17 @@ pub use clock::utc;
 pub use collections::{
     AliasSwap, DatabaseCollection, OpenDatabase, UnusedCollection, remove_collections, unused_collections,
 };
-pub use corpus::{LoadedCorpus, load_corpus};
+pub use corpus::{CorpusState, LoadedCorpus, load_corpus};
 pub use detectable::{DetectableDifference, DetectableDifferences};
 pub use document::{document, documents};
 pub use dry_run::plan_summary;
 pub use error::{Error, failed_function, model_error};
 pub use files::{write_new, write_whole};
+pub use follow::{CorpusChanges, CorpusFollower, CorpusUpdate};
+pub use forget::{
+    BeyondReach, BundleOfDocument, ForgetCertificate, ForgetRequest, Forgetting, ForgottenBefore, ForgottenDocument,
+    PendingRemoval, RemovedLines, RemovedObjects, counts as removal_counts, pending_removals,
+};
 pub use golden::{AnchoredQuestions, Documents, Golden, GoldenManifest, estimate_golden, generate_golden};
 pub use models::provider::Environment;
 pub use noise::{NoiseDesign, NoiseDesignError, NoiseResult, noise, noise_cost};
@@ -79,7 +88,7 @@ pub use plan::{
     ComponentTime, CostEstimate, ModelEstimate, Plan, PlanSummary, PlannedTrial, SystemTrial, Task, TaskId,
     TimeEstimate, Trial, TrialKind, file_blocks, label_names,
 };
-pub use prepare::PreparedRun;
+pub use prepare::{LostEvidence, PreparedRun};
 pub use progress::{ModelTraffic, OperatorProgress, OperatorStatus, Progress, seconds_left};
 pub use promotion::{DatabaseCheck, Promotion};
 pub use qualification::{judges, planted_cases, planted_count, qualify, qualify_cost};
@@ -103,6 +112,7 @@ pub use spec::{
     SystemSpec, SystemVersion, TrackerConfig, TrackerSettingsError, Unanchored, WarningSpec, nearest,
 };
 pub use task::read::{ReadContent, content as read_file};
+pub use versions::{CurrentVersion, PipelineVersion, VersionPlace};
 pub use warning::{Warning, WarningCode, WarningKind, WarningTime};
 pub use worker::Worker;
 pub use workspace::{PastRun, Workspace};

@@ -9,6 +9,9 @@ pub(crate) mod searched;
 mod systems;
 pub(crate) mod text_sample;
 
+pub use crate::warning::LostEvidence;
+pub(crate) use corpus_summary::lost_evidence;
+
 use crate::{
     Error, budget,
     corpus::{CorpusSurvey, load, survey},
@@ -54,6 +57,8 @@ pub struct PreparedRun {
     /// Questions that are left out of this run, since their evidence stands in
     /// a file that could not be read.
     pub left_out: Vec<String>,
+    /// Questions that are left out because the documents have changed: their evidence stood in them in an earlier run.
+    pub lost_questions: Vec<Question>,
     /// What the dataset holds, and which of its file's columns are not used;
     /// none where there is no dataset.
     pub dataset: Option<DatasetReport>,
@@ -151,7 +156,8 @@ async fn check_and_plan(session: &Session, claimed: &mut ClaimedArtifacts) -> Re
     let trials = trial::grid(experiment);
     let plan = sources.plan(session, &trials, &questions, None);
     let run = format!("{}-{}", experiment.name, plan.key().short());
-    let facts = facts::planned(experiment, &trials, &sources.identities, corpus.facts, &questions);
+    let mut facts = facts::planned(experiment, &trials, &sources.identities, corpus.facts, &questions);
+    facts.questions.lost = corpus.lost_evidence;
     let run_context = Arc::new(run_context(session, source, questions.clone(), &run)?);
     Ok(PreparedRun {
         trials,
@@ -163,6 +169,7 @@ async fn check_and_plan(session: &Session, claimed: &mut ClaimedArtifacts) -> Re
         rejected: corpus.rejected.into_iter().chain(sources.corpus.files.rejected.iter().cloned()).collect(),
         unread: loaded.unread,
         left_out: corpus.left_out,
+        lost_questions: corpus.lost_questions,
         dataset: experiment.dataset.as_ref().map(|_| report),
         concurrent_runs: claimed.others().await,
         warnings: warning::find(&facts, &experiment.warnings.ignore),

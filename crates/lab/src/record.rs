@@ -16,6 +16,7 @@ use crate::{
     action::Action,
     artifact,
     board::{Cell, ColumnKind},
+    corpus::CorpusState,
     detectable::DetectableDifferences,
     engine::PlanOutcome,
     layout::RunFileName,
@@ -29,7 +30,7 @@ use crate::{
 };
 use eval::{Question, statistics::Summary as MeanScore};
 use models::Identity;
-use rag::{PipelineConfig, index::IndexKind, vector_index::VectorIndexConfig};
+use rag::{PipelineConfig, index::IndexKind, load::SourceFile, vector_index::VectorIndexConfig};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -52,7 +53,11 @@ pub struct RunProvenance {
     pub experiment: String,
     /// Each model's identity, by the model's name.
     pub identities: BTreeMap<String, Identity>,
-    /// The documents' files.
+    /// Which state of the corpus was read. Older versions did not write it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub corpus: Option<CorpusState>,
+    /// The documents' files. A bundle does not list them.
+    #[serde(default)]
     pub documents: Vec<IndexedDocument>,
     /// When the documents were read, in milliseconds since 1970; no document is newer.
     pub read_ms: i64,
@@ -70,7 +75,7 @@ pub struct RunProvenance {
 }
 
 /// A file of a run's corpus.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IndexedDocument {
     /// Its path below the corpus' root.
     pub path: String,
@@ -78,6 +83,13 @@ pub struct IndexedDocument {
     pub bytes: u64,
     /// The digest of its bytes.
     pub key: Key,
+}
+
+impl IndexedDocument {
+    /// A file with the digest of its bytes.
+    pub(crate) fn of((file, key): &(SourceFile, Key)) -> Self {
+        Self { path: file.path.clone(), bytes: file.bytes, key: *key }
+    }
 }
 
 /// A trial, and the artifacts that it searches.
@@ -93,6 +105,16 @@ pub(crate) struct PromotedSearch<'a> {
     pub(crate) index: &'a VectorIndexConfig,
     /// The name of the artifact that says where its records are.
     pub(crate) artifact: &'a str,
+}
+
+/// What a trial searches in one state of the corpus.
+pub(crate) struct SearchedCorpus {
+    pub(crate) state: CorpusState,
+    pub(crate) documents: Vec<IndexedDocument>,
+    /// The tasks of its chunks and indexes.
+    pub(crate) inputs: CorpusInputs,
+    /// The names of their artifacts.
+    pub(crate) artifacts: BTreeMap<TaskId, String>,
 }
 
 impl ProvenanceTrial {
@@ -153,11 +175,7 @@ impl RunProvenance {
             );
             trials.push(ProvenanceTrial { trial: trial.clone(), inputs });
         }
-        let documents = sources.corpus.files.files.iter().map(|(file, key)| IndexedDocument {
-            path: file.path.clone(),
-            bytes: file.bytes,
-            key: *key,
-        });
+        let documents = sources.corpus.files.files.iter().map(IndexedDocument::of);
         // Runs are identified by their plan. If this plan has already run without overrides, it stays recorded as such.
         let before = Self::read(&session.workspace().run_folder(&prepared.run));
         let was_without_overrides = matches!(before, Ok(Some(kept)) if kept.overrides.is_empty());
@@ -167,12 +185,30 @@ impl RunProvenance {
             formats: ArtifactFormats::current(),
             experiment: session.experiment.text_without_secrets(),
             identities: sources.identities.clone(),
+            corpus: Some(sources.corpus.state()),
             documents: documents.collect(),
             read_ms: sources.corpus.read_ms,
             trials,
             artifacts,
             overrides,
             file: file_of(session),
+        }
+    }
+
+    /// The same for other trials, without the list of documents, which may be a million.
+    fn with_trials(&self, trials: Vec<ProvenanceTrial>, artifacts: BTreeMap<TaskId, String>) -> Self {
+        Self {
+            version: self.version,
+            formats: self.formats.clone(),
+            experiment: self.experiment.clone(),
+            identities: self.identities.clone(),
+            corpus: self.corpus.clone(),
+            documents: Vec::new(),
+            read_ms: self.read_ms,
+            trials,
+            artifacts,
+            overrides: self.overrides.clone(),
+            file: self.file.clone(),
         }
     }
 
@@ -442,7 +478,7 @@ impl RunRecord {
         let provenance = self.provenance()?;
         let summary = serde_json::to_vec(&self.summary.of_one_trial(id)).map_err(Error::table)?;
         if let Some(system) = self.system_of(id) {
-            let provenance = RunProvenance { trials: Vec::new(), artifacts: BTreeMap::new(), ..provenance.clone() };
+            let provenance = provenance.with_trials(Vec::new(), BTreeMap::new());
             let models = BTreeSet::from([identity_name(system)]);
             return Ok((OneTrial { provenance: provenance.to_json()?, summary, models }, Vec::new()));
         }
@@ -456,8 +492,26 @@ impl RunRecord {
         artifacts.retain(|id, _| used.contains(id));
         let names = artifacts.values().cloned().collect();
         let models = trial.models().map(str::to_owned).collect();
-        let provenance = RunProvenance { trials: vec![alone], artifacts, ..provenance.clone() };
+        let provenance = provenance.with_trials(vec![alone], artifacts);
         Ok((OneTrial { provenance: provenance.to_json()?, summary, models }, names))
+    }
+
+    /// The same record with a trial that searches another state of the corpus.
+    ///
+    /// # Errors
+    /// If there is no such trial, or it is a system.
+    pub(crate) fn on_corpus(&self, id: &str, searched: SearchedCorpus) -> Result<Self, Error> {
+        let (trial, ..) = self.trial_inputs(id)?;
+        let SearchedCorpus { state, documents, inputs, artifacts } = searched;
+        let provenance = self.provenance()?;
+        let provenance = RunProvenance {
+            formats: ArtifactFormats::current(),
+            read_ms: state.read_ms,
+            corpus: Some(state),
+            documents,
+            ..provenance.with_trials(vec![ProvenanceTrial { trial: trial.clone(), inputs }], artifacts)
+        };
+        Ok(Self { summary: self.summary.clone(), provenance: Some(provenance) })
     }
 
     /// The system that a trial asked, if it is no pipeline.

@@ -116,6 +116,9 @@ pub struct Results {
     /// Questions that were left out because their evidence is in `unread`.
     #[serde(default)]
     pub left_out: Vec<String>,
+    /// Questions that were left out because the documents have changed: their evidence stood in them in an earlier run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost_questions: Vec<Question>,
     /// The metrics, in the order of the experiment file.
     pub metrics: Vec<MetricResult>,
     /// The metrics whose mean chooses the winner.

@@ -23,7 +23,7 @@ use crate::{
 };
 use eval::Dataset;
 use serde_json::json;
-use store::{Key, KeyBuilder, upkeep::RunArtifacts};
+use store::upkeep::RunArtifacts;
 
 /// A run in progress.
 pub(crate) struct Run<'a> {
@@ -203,12 +203,10 @@ fn dataset_version(session: &Session, prepared: &PreparedRun) -> Option<DataVers
     Some(DataVersion { version, source: spec.source().to_owned(), rows, bytes: None })
 }
 
-/// The version of the corpus: the digest of its files' names and bytes.
+/// The version of the corpus.
 fn corpus_version(session: &Session, prepared: &PreparedRun) -> DataVersion {
-    let files = &prepared.sources.corpus.files.files;
-    let files: Vec<(&str, &Key)> = files.iter().map(|(file, key)| (file.path.as_str(), key)).collect();
     DataVersion {
-        version: KeyBuilder::new("corpus files").field("files", &files).finish().short(),
+        version: prepared.sources.corpus.state().version,
         source: session.experiment.corpus.source.clone(),
         rows: prepared.documents,
         bytes: Some(prepared.text_bytes),

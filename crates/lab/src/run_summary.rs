@@ -28,6 +28,9 @@ pub(crate) struct RunSummary {
     pub(crate) time_ms: i64,
     /// The golden questions that were asked.
     pub(crate) questions: Vec<Question>,
+    /// Questions that were left out because the documents have changed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) lost_questions: Vec<Question>,
     pub(crate) board: Board,
     /// What comparisons need.
     pub(crate) scores: ScoreTable,
@@ -41,6 +44,7 @@ impl RunSummary {
             results_bytes,
             time_ms: results.time_ms,
             questions: results.questions.clone(),
+            lost_questions: results.lost_questions.clone(),
             board: Board::of(results),
             scores: ScoreTable::of(&results.metrics, &results.trials),
         }

@@ -64,6 +64,11 @@ impl Session {
         Ok(Self::of(experiment, setup, workspace))
     }
 
+    /// The same workspace with another experiment.
+    pub(crate) fn with_experiment(self, experiment: Experiment) -> Self {
+        Self::of(experiment, self.setup, self.workspace)
+    }
+
     fn of(experiment: Experiment, setup: Setup, workspace: Workspace) -> Self {
         let file_caps = experiment.evaluate.budget;
         let budget = match (&setup.cluster.shared_budget, &setup.cluster.lessor) {

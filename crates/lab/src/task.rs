@@ -23,7 +23,7 @@ pub(crate) use {
         answers_by_question, decode_matrix, passages_by_question, queries_by_question, scores_by_question,
         searchable_questions,
     },
-    usage::{TaskUsage, load_usage, usage_of},
+    usage::{TaskCalls, TaskUsage, load_usage, usage_of},
     vector_search::{nearest_entries, recall_of_nearest},
 };
 
@@ -236,8 +236,9 @@ pub(crate) async fn execute(
     progress: &Progress,
 ) -> Result<StoredOutput, Error> {
     let caller = (!task.trials.is_empty()).then(|| trials(&task.trials).into());
-    let usage = Mutex::default();
-    let made = run(TaskContext { task, inputs, partial, turn, run_context: cx, progress, usage_by_question: &usage });
+    let (usage, calls) = (Mutex::default(), Mutex::default());
+    let (usage_by_question, calls) = (&usage, &calls);
+    let made = run(TaskContext { task, inputs, partial, turn, run_context: cx, progress, usage_by_question, calls });
     // An output of partial inputs belongs to this run alone.
     if partial || !task.work.describe().is_exclusive() {
         return on_behalf_of(caller, made).await;
@@ -274,8 +275,8 @@ async fn run(context: TaskContext<'_>) -> Result<StoredOutput, Error> {
     let client = cx.models().client();
     let (made, mut all) = ledger::measure(doer(&task.work).run(&context)).await;
     let made = made.map_err(|error| settlement::cause(client, error))?;
-    let TaskOutput { content, rows, errors, function_errors, unread, resumed, reused, earlier, has_parts, bytes } =
-        made;
+    let TaskOutput { content, rows, errors, function_errors, unread, resumed, reused, has_parts, bytes, .. } = made;
+    let TaskOutput { earlier, earlier_calls, .. } = made;
     if errors > 0
         && let Some(failure) = client.failure()
     {
@@ -294,7 +295,11 @@ async fn run(context: TaskContext<'_>) -> Result<StoredOutput, Error> {
     }
     if task.work.describe().counts_in_price() || !all.is_empty() {
         // Stored before the output, so that every stored output has its usage.
-        usage::keep(cx, &artifact, TaskUsage { all, questions }).await?;
+        let mut calls = std::mem::take(&mut *context.calls.lock().unwrap_or_else(PoisonError::into_inner));
+        for (question, keys) in earlier_calls {
+            calls.entry(question).or_default().extend(keys);
+        }
+        usage::keep(cx, &artifact, TaskUsage { all, questions, calls }).await?;
     }
     if let OutputContent::Bytes(bytes) = content {
         cx.store.put(&artifact, bytes).await?;

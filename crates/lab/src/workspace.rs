@@ -110,6 +110,11 @@ impl Workspace {
         &self.store
     }
 
+    /// The files of this machine: the store itself unless that is an object store.
+    pub(crate) fn local(&self) -> &ArtifactStore {
+        &self.local
+    }
+
     /// The folder for what must be on a local disk.
     pub(crate) fn root(&self) -> &Path {
         &self.root

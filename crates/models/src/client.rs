@@ -27,7 +27,7 @@ pub use amount::{Allowance, AllowanceRequest, BudgetAmount, Caps, ReachedCap, Sp
 pub use answer_stream::{AnswerPiece, AnswerStream, PieceDivider};
 pub use budget::{Allowances, Budget, BudgetReport};
 pub use chat::Chat;
-pub use handle::{Embedder, Reranker};
+pub use handle::{Embedder, Reranker, embedding_keys, holds_several_vectors};
 pub use lease::{LeaseRequest, Lessor, LessorError};
 pub use meter::{Meter, Spending};
 pub use service::ServiceHandle;
@@ -41,6 +41,7 @@ use executor::{
     AdaptiveController, AdaptiveSettings, Call, ErrorClass, Limiter, LimiterStatus, RetryPolicy, Retryable,
 };
 use flight::Flights;
+use handle::EMBEDDING;
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
@@ -199,7 +200,7 @@ impl Client {
 
     /// A handle to an embedding model.
     pub fn embedder(&self, model: Arc<dyn EmbeddingModel>) -> Embedder {
-        Embedder { caller: self.caller("embedding", model.clone()), model }
+        Embedder { caller: self.caller(EMBEDDING, model.clone()), model }
     }
 
     /// A handle to a rerank model.

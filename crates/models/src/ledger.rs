@@ -15,11 +15,11 @@ use crate::Error;
 use crate::{Identity, locked};
 use serde::{Deserialize, Serialize};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     ops::AddAssign,
     sync::{Arc, Mutex},
 };
-use store::KeyBuilder;
+use store::{Key, KeyBuilder};
 use tokio::time::Instant;
 
 /// What the calls to one model used.
@@ -161,6 +161,8 @@ struct LedgerScope {
     /// When calls began and ended here, and how long they took when they were
     /// made. Only work that is timed has it.
     calls: Option<Mutex<Vec<TimedCall>>>,
+    /// The journal's keys of the calls; none where nobody asks for them.
+    keys: Option<Mutex<BTreeSet<Key>>>,
     /// Whether calls that the journal cannot answer are refused.
     replays: bool,
     parent: Option<Arc<LedgerScope>>,
@@ -170,7 +172,14 @@ impl LedgerScope {
     fn within(calls: Option<Mutex<Vec<TimedCall>>>, replays: bool) -> Arc<Self> {
         let parent = current();
         let replays = replays || parent.as_ref().is_some_and(|parent| parent.replays);
-        Arc::new(Self { ledger: Mutex::default(), calls, replays, parent })
+        Arc::new(Self { ledger: Mutex::default(), calls, keys: None, replays, parent })
+    }
+
+    /// The same, with the keys of the calls.
+    fn with_keys() -> Arc<Self> {
+        let parent = current();
+        let replays = parent.as_ref().is_some_and(|parent| parent.replays);
+        Arc::new(Self { ledger: Mutex::default(), calls: None, keys: Some(Mutex::default()), replays, parent })
     }
 
     fn all(self: &Arc<Self>) -> impl Iterator<Item = &Arc<Self>> {
@@ -195,6 +204,15 @@ pub async fn measure<T>(work: impl Future<Output = T>) -> (T, Ledger) {
     let done = SCOPE.scope(scope.clone(), work).await;
     let ledger = locked(&scope.ledger).clone();
     (done, ledger)
+}
+
+/// Does work, and returns the keys under which the journal keeps the answers of its calls. Calls that are not kept, such as
+/// those of an embedder of this process, have none.
+pub async fn collect_keys<T>(work: impl Future<Output = T>) -> (T, BTreeSet<Key>) {
+    let scope = LedgerScope::with_keys();
+    let done = SCOPE.scope(scope.clone(), work).await;
+    let keys = scope.keys.as_ref().map(|keys| locked(keys).clone()).unwrap_or_default();
+    (done, keys)
 }
 
 /// Does work again whose calls were made before. The journal answers the calls
@@ -271,6 +289,19 @@ pub(crate) fn count(identity: &Identity, usage: &ModelUsage) {
     add(&ledger);
 }
 
+/// Whether somebody wants to know the keys of the calls that are made here.
+pub(crate) fn collects_keys() -> bool {
+    current().is_some_and(|scope| scope.all().any(|scope| scope.keys.is_some()))
+}
+
+/// Tells whoever wants to know that calls with these keys of the journal were answered here.
+pub(crate) fn record_keys(recorded: &[Key]) {
+    let Some(scope) = current() else { return };
+    for keys in scope.all().filter_map(|scope| scope.keys.as_ref()) {
+        locked(keys).extend(recorded);
+    }
+}
+
 /// Adds a call that was answered now to the ledgers that are open here. The name of the model in
 /// `usage` may be empty.
 pub(crate) fn record(identity: &Identity, usage: &ModelUsage, began: Instant) {
@@ -322,6 +353,26 @@ mod tests {
         let names: Vec<(&str, u64)> = outer.models().map(|(_, usage)| (&*usage.model, usage.prompt_tokens)).collect();
         assert_eq!(names.len(), 2);
         assert!(names.contains(&("a", 11)) && names.contains(&("b", 100)));
+    }
+
+    #[tokio::test]
+    async fn the_keys_of_calls_are_known_to_all_who_ask_for_them() {
+        fn key(name: &str) -> Key {
+            Key::of_bytes(name.as_bytes())
+        }
+        let (inner, outer) = collect_keys(async {
+            record_keys(&[key("a")]);
+            let (((), inner), _) = measure(collect_keys(async {
+                assert!(collects_keys());
+                tokio::task::spawn_blocking(carry(|| record_keys(&[key("b")]))).await.unwrap();
+            }))
+            .await;
+            inner
+        })
+        .await;
+        assert_eq!((inner, outer), ([key("b")].into(), [key("a"), key("b")].into()));
+        assert!(!collects_keys() && !measure(async { collects_keys() }).await.0);
+        record_keys(&[key("c")]);
     }
 
     #[tokio::test]

@@ -31,7 +31,7 @@ pub mod trace;
 pub use client::{
     Allowance, AllowanceRequest, Allowances, AnswerPiece, AnswerStream, Budget, BudgetAmount, BudgetReport, Caps, Chat,
     Client, Embedder, Exchange, LeaseRequest, Lessor, LessorError, Listener, Meter, ModelLimit, PieceDivider,
-    ReachedCap, Reranker, ServiceHandle, Spending, SpentTotals,
+    ReachedCap, Reranker, ServiceHandle, Spending, SpentTotals, embedding_keys, holds_several_vectors,
 };
 pub use cpu::CpuBudget;
 pub use executor::{RateHints, RetryPolicy};

@@ -168,7 +168,7 @@ fn indexes_are_pinned() {
     let file = |kind: &IndexKind| match kind.made_from() {
         MadeFrom::Texts(write) => {
             let file = folder.path().join(kind.name());
-            write(&TEXTS.as_slice(), &TextAnalysis::default(), &file).unwrap();
+            write(&TEXTS.as_slice(), &TextAnalysis::default(), &file, folder.path()).unwrap();
             Pin::new(kind.name(), kind.version(), &TEXTS, &store::Key::of_file(&file).unwrap())
         }
         _ => panic!("the index `{}` is not made from texts: add its pin above", kind.name()),

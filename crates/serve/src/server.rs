@@ -21,7 +21,7 @@ use std::{
 };
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tower::ServiceExt;
 use tracing::Instrument;
 
@@ -53,6 +53,14 @@ impl HttpService {
         let service = Arc::new(self);
         let stop_sampling = CancellationToken::new();
         let sampling = tokio::spawn(service.sampler.work(service.log.sink(), stop_sampling.clone()));
+        let following = {
+            let service = service.clone();
+            AbortOnDropHandle::new(tokio::spawn(async move {
+                if let Some(followed) = &service.followed {
+                    followed.follow(&service).await;
+                }
+            }))
+        };
         let warm_up_failed = CancellationToken::new();
         let warm_up = {
             let (service, warm_up_failed) = (service.clone(), warm_up_failed.clone());
@@ -87,6 +95,7 @@ impl HttpService {
         });
         let (router, metrics) = (routes::router(&service), service.metrics.clone());
         let drained = serve_connections(listener, tls, router, &service.settings, metrics, stop_accepting).await;
+        drop(following);
         stop_sampling.cancel();
         let _ = sampling.await;
         service.log.flush();

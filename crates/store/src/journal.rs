@@ -15,6 +15,7 @@
 //! (`reserve.rs`). The write-ahead log needs shared memory, so the file must
 //! lie on a local disk, not on a network file system.
 
+mod erase;
 mod flush;
 mod maintenance;
 mod outbox;
@@ -24,6 +25,7 @@ mod salvage;
 mod shared;
 mod transfer;
 
+pub use erase::{EntryFilter, ErasedCalls};
 pub use maintenance::{DamagedEntry, JournalStatistics, ModelStatistics, Selection, Sweep};
 pub use salvage::Salvage;
 pub use shared::SharedJournal;

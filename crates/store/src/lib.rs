@@ -29,11 +29,12 @@ pub use error::{DamageOutcome, Error};
 pub use event::{DamagedLine, Event, EventLog, EventLogContent};
 pub use http::{choose_cryptography, http_client};
 pub use journal::{
-    CopiedCalls, DamagedEntry, Journal, JournalEntry, JournalStatistics, ModelStatistics, Salvage, Selection,
-    SharedJournal, Sweep,
+    CopiedCalls, DamagedEntry, EntryFilter, ErasedCalls, Journal, JournalEntry, JournalStatistics, ModelStatistics,
+    Salvage, Selection, SharedJournal, Sweep,
 };
 pub use key::{Key, KeyBuilder};
 pub use layout::{Layout, NoLayout, ObjectKind, RunFile};
 pub use location::{Location, is_url, without_secrets};
+pub use names::{is_of_store, is_set_aside};
 pub use regular::open_regular;
-pub use staged::{staged_path, unique_token};
+pub use staged::{is_staged, staged_path, unique_token};

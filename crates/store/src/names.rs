@@ -7,7 +7,7 @@ use crate::{Key, Layout, ObjectKind};
 /// Where checksums are.
 const CHECKSUMS: &str = "checksums";
 /// The folder of model calls that machines share.
-const CALLS: &str = "journal";
+pub(crate) const CALLS: &str = "journal";
 /// The folder of damaged objects.
 pub(crate) const DAMAGED: &str = "damaged";
 /// The folder in which running runs say what they use.
@@ -36,10 +36,7 @@ impl Object {
     pub(crate) fn of(name: &str, layout: &dyn Layout) -> Self {
         let parts: Vec<&str> = name.split('/').collect();
         match parts[..] {
-            [CALLS, _, file] => match file.strip_suffix(".json").and_then(Key::from_hex) {
-                Some(key) => Self::Call(key),
-                None => Self::OfLayout(ObjectKind::Other),
-            },
+            [CALLS, _, _] => call_key(name).map_or(Self::OfLayout(ObjectKind::Other), Self::Call),
             [CHECKSUMS, ..] => Self::Checksum,
             [DAMAGED, ..] => Self::SetAside,
             [LEASES | REMOVALS, ..] => Self::Claim,
@@ -90,10 +87,26 @@ impl Object {
     }
 }
 
+/// Whether the store itself makes and removes objects of this name: checksums, model calls, claims, objects that were set
+/// aside, files of the journal.
+pub fn is_of_store(name: &str) -> bool {
+    !matches!(Object::of(name, &crate::NoLayout), Object::OfLayout(_))
+}
+
+/// Whether an object is a damaged one that was set aside.
+pub fn is_set_aside(name: &str) -> bool {
+    Object::of(name, &crate::NoLayout) == Object::SetAside
+}
+
 /// The name of a call's entry.
 pub(crate) fn call(key: &Key) -> String {
     let hex = key.hex();
     format!("{CALLS}/{}/{hex}.json", &hex[..2])
+}
+
+/// The key of the call whose entry has this name.
+pub(crate) fn call_key(name: &str) -> Option<Key> {
+    name.strip_prefix(CALLS)?.rsplit_once('/').and_then(|(_, file)| Key::from_hex(file.strip_suffix(".json")?))
 }
 
 /// The name that records this checksum, in hexadecimal digits, of an object.

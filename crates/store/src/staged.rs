@@ -39,7 +39,7 @@ pub fn staged_path(path: &Path) -> PathBuf {
 }
 
 /// Whether a file has such a name, of this or an earlier version.
-pub(crate) fn is_staged(path: &Path) -> bool {
+pub fn is_staged(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let token = name.rsplit_once(MARK).map(|(_, token)| token);
     token.is_some_and(|token| !token.is_empty() && token.chars().all(|c| c.is_ascii_hexdigit() || c == '-'))

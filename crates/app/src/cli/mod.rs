@@ -66,6 +66,8 @@ verbs! {
         Promote(promote::PromoteArguments),
         Check(check::CheckArguments),
         Serve(serve::ServeArguments),
+        Watch(watch::WatchArguments),
+        Versions(versions::VersionsArguments),
         Keys(keys::KeysArguments),
     }
     "Judges" {
@@ -81,6 +83,7 @@ verbs! {
         Store(store::StoreArguments),
         Journal(journal::JournalArguments),
         Database(database::DatabaseArguments),
+        Forget(forget::ForgetArguments),
     }
     "Shell" {
         Completions(completions::CompletionsArguments),

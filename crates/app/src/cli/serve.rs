@@ -19,6 +19,7 @@ use bundle_places::BundlePlaces;
 use descriptors::connections;
 use futures::FutureExt;
 use key_watch::WatchedKeys;
+use lab::VersionPlace;
 use serde_json::json;
 use std::{
     any::Any,
@@ -33,7 +34,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 /// Answer questions over HTTP, with sources, in OpenAI's API and in Reverie's own.
 ///
-/// Serves a bundle, or a trial of the last run: the winner, or the first of the leaderboard, if none is named. Stops on
+/// Serves a bundle, the versions that `reverie watch` makes, or a trial of the last run: the winner, or the first of the leaderboard, if none is named. Stops on
 /// Ctrl-C or SIGTERM, after the requests that were begun have ended. Without keys it
 /// answers only to this machine. A bundle is code: serve only those of people whom you would let run a program here.
 #[derive(clap::Args)]
@@ -41,11 +42,13 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
   reverie serve                                    # the winner of the last run, at http://127.0.0.1:8080
   reverie serve bundles/manuals-1 --listen 0.0.0.0:8080 --keys keys.toml
   reverie serve s3://bucket/manuals-1 --fallback s3://bucket/manuals-small
+  reverie serve live/manuals                       # follows the documents, as `reverie watch` does
   curl 'http://127.0.0.1:8080/rag/answer?query=What+is+a+virtual+package'
 
 GET /docs lists all routes. `reverie keys new NAME` makes a key.")]
 pub struct ServeArguments {
-    /// A bundle that `reverie promote` made: a folder, or a URL such as s3://bucket/manuals-1.
+    /// A bundle that `reverie promote` made, or a place of versions that `reverie watch` makes: a folder, or a URL such as
+    /// s3://bucket/manuals-1.
     #[arg(value_hint = clap::ValueHint::AnyPath, conflicts_with_all = ["trial", "run"])]
     bundle: Option<String>,
     /// A trial of the run; default: the winner, else the first of the leaderboard.
@@ -203,7 +206,7 @@ pub async fn run(cx: &CommandContext, arguments: ServeArguments) -> Result<u8, C
     let cache = environment::home().join("bundles");
     let scratch_folder = environment::scratch_folder().map_err(CommandFailure::runtime)?;
     let scratch = scratch_folder.path().to_owned();
-    let (served, fallback) = open(cx, &arguments, &setup, &cache, &scratch).await?;
+    let OpenedPipelines { served, fallback, versions } = open(cx, &arguments, &setup, &cache, &scratch).await?;
     let candidate = match &arguments.candidate {
         Some(address) => Some(ServedPipeline::open_bundle(address, setup(), &cache, &scratch).await?),
         None => None,
@@ -246,7 +249,7 @@ pub async fn run(cx: &CommandContext, arguments: ServeArguments) -> Result<u8, C
         ..ServiceSettings::default()
     };
     let (name, version) = (served.name.clone(), served.version.clone());
-    let opener = {
+    let (opener, follower) = {
         let (setup, cache, scratch) = (setup(), cache.clone(), scratch.clone());
         let places = BundlePlaces::new(&arguments.bundles_from)?;
         // Bundles on the command line are the operator's own choice.
@@ -258,15 +261,17 @@ pub async fn run(cx: &CommandContext, arguments: ServeArguments) -> Result<u8, C
         if arguments.allow_other_models {
             allowed = allowed.with_all_models();
         }
-        Arc::new(move |address: String| {
-            let (setup, cache, scratch) = (setup.clone(), cache.clone(), scratch.clone());
-            let (place, allowed) = (places.resolve(&address), allowed.clone());
-            async move {
-                let place = place.map_err(|error| lab::Error::Unusable(error.to_string()))?;
-                ServedPipeline::open_restricted_bundle(&place, setup, &cache, &scratch, &allowed).await
-            }
-            .boxed()
-        })
+        let open = Arc::new(move |address: String| {
+            let (setup, cache, scratch, allowed) = (setup.clone(), cache.clone(), scratch.clone(), allowed.clone());
+            async move { ServedPipeline::open_restricted_bundle(&address, setup, &cache, &scratch, &allowed).await }
+                .boxed()
+        });
+        let follower = open.clone();
+        let opener = Arc::new(move |address: String| {
+            let (place, open) = (places.resolve(&address), open.clone());
+            async move { open(place.map_err(|error| lab::Error::Unusable(error.to_string()))?).await }.boxed()
+        });
+        (opener, follower)
     };
     let audit = AuditLog::begin(std::io::stderr()).map_err(CommandFailure::runtime)?;
     let auditing = audit.clone();
@@ -276,6 +281,10 @@ pub async fn run(cx: &CommandContext, arguments: ServeArguments) -> Result<u8, C
         .with_candidate(candidate, arguments.candidate_share, arguments.shadow)
         .with_admin(opener, Arc::new(move |event: &serde_json::Value| auditing.record(event)))
         .with_feedback(feedback);
+    let service = match versions {
+        Some((place, version)) => service.with_versions(place, version, follower),
+        None => service,
+    };
     // Sending the last spans takes time too.
     let after = if traces.is_some() { 10 } else { 5 };
     cx.set_grace(arguments.drain + Duration::from_secs(after));
@@ -341,6 +350,14 @@ fn stop(ctrl_c: &CancellationToken) -> StopSignals {
     stop
 }
 
+/// What a service begins with.
+struct OpenedPipelines {
+    served: ServedPipeline,
+    fallback: Option<ServedPipeline>,
+    /// The place whose versions are served, and the version that is now.
+    versions: Option<(VersionPlace, String)>,
+}
+
 /// Opens the pipeline that answers, and its fallback.
 async fn open(
     cx: &CommandContext,
@@ -348,12 +365,23 @@ async fn open(
     setup: &dyn Fn() -> lab::Setup,
     cache: &Path,
     scratch: &Path,
-) -> Result<(ServedPipeline, Option<ServedPipeline>), CommandFailure> {
+) -> Result<OpenedPipelines, CommandFailure> {
     let bundle = async |address: &str| ServedPipeline::open_bundle(address, setup(), cache, scratch).await;
     if let Some(address) = &arguments.bundle {
-        let served = bundle(address).await?;
-        let Some(address) = &arguments.fallback else { return Ok((served, None)) };
-        return Ok((served, Some(bundle(address).await?)));
+        let place = VersionPlace::open_to_read(address, &setup()).await?;
+        let mut versions = None;
+        if let Some(place) = place
+            && let Some(current) = place.current().await?
+        {
+            versions = Some((place, current.version));
+        }
+        let current = versions.as_ref().map(|(place, version)| place.bundle(version));
+        let served = bundle(current.as_ref().unwrap_or(address)).await?;
+        let fallback = match &arguments.fallback {
+            Some(address) => Some(bundle(address).await?),
+            None => None,
+        };
+        return Ok(OpenedPipelines { served, fallback, versions });
     }
     let session = environment::open_maybe_read_only(environment::read(&arguments.file.experiment)?, setup())?;
     let record = arguments.run.record(cx, &session).await?;
@@ -371,7 +399,7 @@ async fn open(
         Some(trial) => Some(ServedPipeline::open_run(&session, &record, trial, keep).await?),
         None => None,
     };
-    Ok((served, fallback))
+    Ok(OpenedPipelines { served, fallback, versions: None })
 }
 
 /// The scorer of sampled answers, if `--score` is given.

@@ -146,7 +146,13 @@ pub async fn run(cx: &CommandContext, arguments: StoreArguments) -> Result<u8, C
             let inventory = upkeep::inventory(&store).await?;
             let mut value = json!(inventory);
             value["store"] = json!(store.location().to_string());
-            cx.finish(&value, |_| render::inventory(store.location(), &inventory))
+            let pending = lab::pending_removals(&store).await?;
+            value["pending_removals"] = json!(pending);
+            cx.finish(&value, |_| {
+                let lines =
+                    pending.iter().map(|note| format!("\n{}: `reverie forget --yes` finishes it", note.sentence()));
+                render::inventory(store.location(), &inventory) + &lines.collect::<String>()
+            })
         }
         StoreVerb::Verify { place, dry_run } => {
             let store = place.address()?;

@@ -55,6 +55,6 @@ mod tests {
         }
         let message = |code: &str| find_warning(&all, code).map(|_| ()).unwrap_err().message;
         assert_eq!(message("long-text"), "there is no warning `long-text`; did you mean `long-texts`?");
-        assert!(message("zebra").contains("there are retrieves-nothing, unanchored-passages"), "{}", message("zebra"));
+        assert!(message("zebra").contains("there are retrieves-nothing, lost-evidence"), "{}", message("zebra"));
     }
 }

@@ -46,6 +46,9 @@ pub async fn run_experiment(
     for line in render::inputs(&prepared).into_iter().chain(session.experiment.remarks()) {
         cx.note(line);
     }
+    for note in session.workspace().pending_removals().await? {
+        cx.warn(format_args!("warning: {}: `reverie forget --yes` finishes it", note.sentence()));
+    }
     if let Some(other) = lab::same_name_warning(&session).await {
         cx.note(format_args!("note: {other}"));
     }

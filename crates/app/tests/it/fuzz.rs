@@ -182,10 +182,18 @@ fn indexes() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/formats/0.1/store/artifacts/c2");
     let bm25 = std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
     let bm25 = std::fs::read(bm25).unwrap();
-    fuzz("index", &[&bm25], &[b"\xff\xff\xff\xff", b"\x00\x00\x00\x80", b"\x01\x00\x00\x00"], |bytes| {
+    let now =
+        rag::index::Bm25Index::build(&[crate::corpus::OTTERS, crate::corpus::OWLS, "Owls hunt at night."]).to_bytes();
+    let seeds: [&[u8]; 2] = [&bm25, &now];
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index.bm25");
+    fuzz("index", &seeds, &[b"\xff\xff\xff\xff", b"\x00\x00\x00\x80", b"\x01\x00\x00\x00"], |bytes| {
         for kind in IndexKind::ALL {
             drop(kind.verify_bytes(bytes));
         }
+        // A mapped file is opened without its checksum.
+        std::fs::write(&path, bytes).unwrap();
+        drop(IndexKind::Bm25.open(std::slice::from_ref(&path)));
     });
 }
 

@@ -19,6 +19,8 @@ mod endpoint;
 mod existing_indexes;
 mod failing_judge;
 mod finalists;
+mod following;
+mod forget;
 mod formats;
 mod frozen;
 mod full_disk;

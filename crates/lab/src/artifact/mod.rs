@@ -10,6 +10,7 @@ mod passages;
 mod queries;
 mod replies;
 mod scores;
+mod text_rows;
 mod vectors;
 
 pub use answers::{AnswerRow, NoAnswer};
@@ -19,6 +20,7 @@ pub use passages::PassageRow;
 pub use queries::QueryRow;
 pub use replies::ReplyRow;
 pub use scores::ScoreRow;
+pub(crate) use text_rows::{TableSubject, TextRow, text_rows};
 pub use vectors::{decode_vectors, encode_vectors};
 
 use crate::Error;

@@ -15,9 +15,9 @@ use store::ArtifactStore;
 
 /// The most bytes of the manifest: enough for a hundred thousand files. Parsed as JSON, they may
 /// take fifty times the memory.
-const MANIFEST_BYTES: u64 = 16 << 20;
+pub(super) const MANIFEST_BYTES: u64 = 16 << 20;
 /// The most bytes of each other file that says what a bundle is.
-const SMALL_BYTES: u64 = 64 << 20;
+pub(super) const SMALL_BYTES: u64 = 64 << 20;
 
 /// Refuses a folder that is named as a URL: it would be read as an object store,
 /// which follows links and waits for pipes.
@@ -72,7 +72,7 @@ impl<'a> BundleLocation<'a> {
     }
 
     /// The bytes of a file, which may have at most `at_most`; none if there is no such file.
-    async fn bytes(&self, name: &str, at_most: u64) -> Result<Option<Vec<u8>>, Error> {
+    pub(super) async fn bytes(&self, name: &str, at_most: u64) -> Result<Option<Vec<u8>>, Error> {
         let one_more = at_most.saturating_add(1);
         let found = match &self.remote {
             Some(remote) => remote.get_at_most(name, one_more).await?,

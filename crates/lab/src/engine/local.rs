@@ -22,8 +22,6 @@ pub struct Local {
 impl Runner for Local {
     fn limit(&self, operator: Operator) -> usize {
         match operator {
-            // One embedding task uses the whole budget: it makes its own batches.
-            Operator::EMBED => 1,
             operator if operator.waits() => self.tasks,
             _ => self.cores,
         }
@@ -40,17 +38,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tasks_that_compute_share_the_cores_those_that_wait_have_places_and_embedding_is_alone() {
+    fn tasks_that_compute_share_the_cores_and_those_that_wait_have_places() {
         let engine = Local { cores: 3, tasks: 16 };
-        let alone = ["embed"];
         let waiting = ["enrich", "query", "rerank", "refine", "generate", "ask", "judge"];
         for operator in Operator::all() {
             let name = operator.name();
-            let expected = match name {
-                _ if alone.contains(&name) => 1,
-                _ if waiting.contains(&name) => 16,
-                _ => 3,
-            };
+            let expected = if waiting.contains(&name) { 16 } else { 3 };
             assert_eq!(engine.limit(operator), expected, "{name}");
         }
     }

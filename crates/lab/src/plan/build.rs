@@ -60,6 +60,17 @@ impl Plan {
         plan
     }
 
+    /// Only what the pipelines of trials search: their chunks and indexes. Also returns where these are for each trial that
+    /// is a pipeline.
+    pub(crate) fn of_corpora(inputs: &PlanInputs<'_>) -> (Self, Vec<CorpusInputs>) {
+        let mut plan = Self { ranges: Ranges::new(inputs.questions), ..Self::default() };
+        let documents = plan.load(inputs);
+        let pipelines =
+            inputs.trials.iter().filter_map(|trial| Some(PipelineTrial { trial, pipeline: trial.pipeline()? }));
+        let corpora = pipelines.map(|trial| plan.corpus(inputs, trial, &documents, None).0).collect();
+        (plan, corpora)
+    }
+
     /// The plan of all trials.
     pub fn new(inputs: &PlanInputs<'_>) -> Self {
         let mut plan = Self { ranges: Ranges::new(inputs.questions), ..Self::default() };

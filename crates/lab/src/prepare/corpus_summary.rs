@@ -16,10 +16,11 @@ use crate::{
     corpus::{LoadedCorpus, LoadedShard},
     files::{read_with_checksum, write_with_checksum},
     layout,
-    warning::CorpusFacts,
+    run_summary::RunSummary,
+    warning::{CorpusFacts, LostEvidence},
 };
 use eval::{
-    Dataset,
+    Dataset, Question,
     dataset::{AnchorError, Anchoring},
 };
 use futures::{StreamExt, TryStreamExt, stream};
@@ -51,8 +52,12 @@ pub(super) struct CorpusSummary {
     pub(super) fields: BTreeSet<String>,
     /// The facts about the documents, for warnings.
     pub(super) facts: CorpusFacts,
-    /// Questions that were taken out of the dataset, by id.
+    /// Questions that were taken out of the dataset because files could not be read, by id.
     pub(super) left_out: Vec<String>,
+    /// Questions that were taken out of the dataset because the documents have changed.
+    pub(super) lost_questions: Vec<Question>,
+    /// The evidence that these questions have lost.
+    pub(super) lost_evidence: Vec<LostEvidence>,
 }
 
 /// What is known of the documents of a shard.
@@ -157,16 +162,88 @@ pub(super) async fn read_corpus(
     // Evidence in a file that could not be read is not wrong: its questions
     // wait for the next run.
     let mut waiting = BTreeSet::new();
-    for unanchored in anchoring.finish() {
-        if may_be_unread(&unanchored, &loaded.unread) {
-            waiting.insert(unanchored.question);
+    let (unread, absent): (Vec<_>, Vec<_>) =
+        anchoring.finish().into_iter().partition(|unanchored| may_be_unread(unanchored, &loaded.unread));
+    waiting.extend(unread.into_iter().map(|unanchored| unanchored.question));
+    let known = if absent.is_empty() { HashMap::new() } else { anchored_before(session) };
+    let mut lost = BTreeSet::new();
+    for unanchored in absent {
+        // What was never there is a mistake of the dataset; what is there no more is a change of the documents.
+        let now = dataset.questions.iter().find(|question| question.id == unanchored.question);
+        if now.is_some_and(|now| known.get(&now.id).is_some_and(|before| have_same_quotes(before, now))) {
+            lost.insert(unanchored.question.clone());
+            corpus.lost_evidence.push(LostEvidence::of(unanchored));
         } else {
             mistakes.push(unanchored.to_string());
         }
     }
-    dataset.questions.retain(|question| !waiting.contains(&question.id));
+    if !lost.is_empty() && dataset.questions.iter().all(|question| lost.contains(&question.id)) {
+        mistakes.extend(corpus.lost_evidence.iter().map(ToString::to_string));
+    }
+    corpus.lost_questions = dataset.questions.iter().filter(|question| lost.contains(&question.id)).cloned().collect();
+    dataset.questions.retain(|question| !waiting.contains(&question.id) && !lost.contains(&question.id));
     corpus.left_out.extend(waiting);
     Ok(corpus)
+}
+
+/// The questions of the experiment's last run whose evidence was found then or earlier, by id.
+fn anchored_before(session: &Session) -> HashMap<String, Question> {
+    let workspace = session.workspace();
+    let last = workspace.last_here(&session.experiment.name);
+    let summary = last.and_then(|run| RunSummary::of_folder(&workspace.run_folder(&run)));
+    let questions = summary.into_iter().flat_map(|summary| summary.questions.into_iter().chain(summary.lost_questions));
+    questions.map(|question| (question.id.clone(), question)).collect()
+}
+
+/// Whether two questions have the same evidence, wherever it stands.
+fn have_same_quotes(before: &Question, now: &Question) -> bool {
+    let quotes = |question: &Question| -> Vec<String> {
+        question.evidence.iter().map(|evidence| evidence.quote.clone()).collect()
+    };
+    quotes(before) == quotes(now)
+}
+
+/// Where the evidence of a finished run's questions is in a corpus now.
+pub(crate) struct EvidenceCheck {
+    /// The number of documents.
+    pub(crate) documents: usize,
+    /// Files that gave no document.
+    pub(crate) rejected: Vec<Rejected>,
+    /// The evidence that is in no document any more.
+    pub(crate) lost: Vec<LostEvidence>,
+}
+
+/// Looks for the evidence of a finished run's questions in the documents.
+pub(crate) async fn lost_evidence(
+    session: &Session,
+    loaded: &LoadedCorpus,
+    questions: &[Question],
+) -> Result<EvidenceCheck, Error> {
+    let shards = loaded.shards();
+    let summaries = KeptSummaries::read(session).of(loaded, &shards, !session.workspace().is_reading()).await?;
+    let mut dataset = Dataset { questions: questions.to_vec() };
+    let mut anchoring = dataset.anchoring();
+    for (shard, summary) in shards.iter().zip(&summaries) {
+        let mut is_wanted = false;
+        for path in &summary.documents {
+            if anchoring.reads(path) {
+                is_wanted = true;
+            } else {
+                anchoring.visit(path, "");
+            }
+        }
+        if is_wanted {
+            let documents = loaded.read(shard).await?.into_iter().filter_map(DocumentRow::into_document);
+            for document in documents.filter(|document| anchoring.reads(&document.path)).collect::<Vec<_>>() {
+                anchoring.visit(&document.path, &document.text);
+            }
+        }
+    }
+    Ok(EvidenceCheck {
+        documents: summaries.iter().map(|summary| summary.documents.len()).sum(),
+        rejected: summaries.iter().flat_map(|summary| summary.rejected.iter().cloned()).collect(),
+        lost: anchoring.finish().into_iter().map(LostEvidence::of).collect(),
+    })
 }
 
 /// Decodes the shards that hold evidence or a document of the samples. Returns how many documents of the sample are in each

@@ -90,7 +90,7 @@ pub(super) fn planned(
     };
     RunFacts {
         corpus,
-        questions: QuestionFacts { questions: questions.len(), languages },
+        questions: QuestionFacts { questions: questions.len(), languages, lost: Vec::new() },
         models: identities
             .iter()
             .map(|(name, identity)| (name.clone(), model(identity, experiment.models.get(name))))

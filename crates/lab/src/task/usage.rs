@@ -7,9 +7,10 @@ use futures::{StreamExt, TryStreamExt, stream};
 use models::Ledger;
 use serde::{Deserialize, Serialize};
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Mutex, PoisonError},
 };
+use store::Key;
 
 /// Concurrent reads.
 const AT_ONCE: usize = 64;
@@ -22,7 +23,14 @@ pub(crate) struct TaskUsage {
     /// The calls for each question, by its id, where the task works question by question.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) questions: BTreeMap<String, Ledger>,
+    /// The journal's keys of the calls for each question, by its id, or for each document, by its path, where the task
+    /// works question by question or document by document. They say which answers are to be erased with a document.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) calls: TaskCalls,
 }
+
+/// The journal's keys of calls, by question or by document.
+pub(crate) type TaskCalls = BTreeMap<String, BTreeSet<Key>>;
 
 /// What was read so far, by the names of outputs; none where nothing is stored.
 pub(super) type UsageCache = Mutex<HashMap<String, Option<Arc<TaskUsage>>>>;
@@ -75,7 +83,7 @@ mod tests {
     fn usage(calls: u64) -> TaskUsage {
         let mut all = Ledger::default();
         all.add("gpt", &ModelUsage { calls, ..ModelUsage::default() });
-        TaskUsage { questions: [("q1".to_owned(), all.clone())].into(), all }
+        TaskUsage { questions: [("q1".to_owned(), all.clone())].into(), all, ..TaskUsage::default() }
     }
 
     #[tokio::test]

@@ -69,7 +69,7 @@ mod tests {
         let english = ModelFacts { is_english: true, ..ModelFacts::default() };
         RunFacts {
             corpus: CorpusFacts { languages: map(documents), ..CorpusFacts::default() },
-            questions: QuestionFacts { questions: 9, languages: map(questions) },
+            questions: QuestionFacts { questions: 9, languages: map(questions), ..QuestionFacts::default() },
             models: [("minilm".to_owned(), english), ("e5".to_owned(), ModelFacts::default())].into(),
             ..run(vec![with("t01", None), with("t02", Some("minilm")), with("t03", Some("e5"))])
         }

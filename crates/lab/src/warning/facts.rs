@@ -4,6 +4,7 @@
 //! missing fact gives no warning.
 
 use super::Finding;
+use eval::dataset::AnchorError;
 use rag::analysis::Language;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -44,9 +45,29 @@ pub(crate) struct CorpusFacts {
     pub(crate) languages: BTreeMap<String, usize>,
 }
 
+/// Evidence of a golden question that is in no document any more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
+#[error("question `{question}`: its evidence is in no document any more: {reason}")]
+pub struct LostEvidence {
+    /// The question's id.
+    pub question: String,
+    /// The document that held it; empty if the question names none.
+    pub document: String,
+    /// What is known of it, in words.
+    pub reason: String,
+}
+
+impl LostEvidence {
+    pub(crate) fn of(error: AnchorError) -> Self {
+        Self { question: error.question, document: error.document, reason: error.reason.to_string() }
+    }
+}
+
 /// The questions.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct QuestionFacts {
+    /// The evidence of questions that are left out because the documents have changed.
+    pub(crate) lost: Vec<LostEvidence>,
     /// The number of questions.
     pub(crate) questions: usize,
     /// The number of questions in each language, by its English name, without questions whose language was not

@@ -9,6 +9,7 @@ mod facts;
 mod fixture;
 mod language;
 
+pub use facts::LostEvidence;
 pub(crate) use facts::{
     CorpusFacts, CutTextsFacts, EqualTrials, EvidenceFacts, FilterFacts, ModelFacts, NamedLanguage, PromptFacts,
     QuestionFacts, ReplyFacts, RunFacts, TrialFacts, TrialFindings,
@@ -50,6 +51,8 @@ macro_rules! kinds {
 kinds! {
     /// Questions that retrieve nothing.
     RetrievesNothing => retrieves_nothing,
+    /// Questions whose evidence is in no document any more.
+    LostEvidence => lost_evidence,
     /// Passages of a system that are in no document of the corpus.
     UnanchoredPassages => unanchored_passages,
     /// Replies of a system that name another version than the run asked.

@@ -54,7 +54,7 @@ mod tests {
         };
         RunFacts {
             corpus: CorpusFacts { languages: map(documents), ..CorpusFacts::default() },
-            questions: QuestionFacts { questions: 30, languages: map(questions) },
+            questions: QuestionFacts { questions: 30, languages: map(questions), ..QuestionFacts::default() },
             ..RunFacts::default()
         }
     }

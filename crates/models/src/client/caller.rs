@@ -78,6 +78,15 @@ macro_rules! call_settings {
 }
 pub(super) use call_settings;
 
+/// Begins the key of a call.
+pub(super) fn call_key(kind: &str, identity: &Identity, request: &impl serde::Serialize) -> KeyBuilder {
+    KeyBuilder::new("call")
+        .field("version", &ANSWER_VERSION)
+        .field("kind", kind)
+        .field("identity", &identity.of_calls())
+        .field("request", request)
+}
+
 impl Caller {
     /// Whether calls cost money. The journal keeps all answers of chat models; of
     /// embedders and rerankers only remote ones, because the outputs of in-process
@@ -93,11 +102,7 @@ impl Caller {
     }
 
     pub(super) fn key(&self, request: &impl serde::Serialize) -> Key {
-        let key = KeyBuilder::new("call")
-            .field("version", &ANSWER_VERSION)
-            .field("kind", self.kind)
-            .field("identity", &self.identity.of_calls())
-            .field("request", request);
+        let key = call_key(self.kind, &self.identity, request);
         match self.repeat {
             0 => key.finish(),
             repeat => key.field("repeat", &repeat).finish(),
@@ -167,6 +172,9 @@ impl Caller {
             break answer;
         };
         ledger::record(&self.identity, &used, began);
+        if self.client.inner.journal.is_some() {
+            ledger::record_keys(&[key]);
+        }
         Ok(response)
     }
 

@@ -4,7 +4,7 @@
 use super::{
     Chat,
     amount::BudgetAmount,
-    caller::Caller,
+    caller::{Caller, call_key},
     estimate,
     reply::{AnswerPart, CallAnswer, StoredAnswer, from_text, to_text, unreadable},
 };
@@ -34,6 +34,9 @@ pub struct Embedder {
     pub(super) caller: Caller,
     pub(super) model: Arc<dyn EmbeddingModel>,
 }
+
+/// The kind of embedding calls in the journal.
+pub(super) const EMBEDDING: &str = "embedding";
 
 /// Everything that decides the vectors of an embedding call.
 #[derive(Serialize)]
@@ -130,6 +133,10 @@ impl Embedder {
             false => self.embed_all(texts, kind).await,
         }?;
         self.count(texts, kind);
+        if self.caller.is_remote() && self.caller.client.inner.journal.is_some() && ledger::collects_keys() {
+            let keys: Vec<Key> = texts.iter().map(|text| self.text_key(text, kind)).collect();
+            ledger::record_keys(&keys);
+        }
         Ok(matrix)
     }
 
@@ -297,6 +304,23 @@ impl Embedder {
         };
         matrix(&self.caller.answer(key, estimate, make, None).await?, count)
     }
+}
+
+/// The keys under which the journal keeps the vectors of a text by a remote model: as a question and as a document.
+pub fn embedding_keys(identity: &Identity, text: &str) -> [Key; 2] {
+    let texts = &[text.to_owned()];
+    [InputKind::Query, InputKind::Document]
+        .map(|kind| call_key(EMBEDDING, identity, &EmbeddingRequest { texts, kind }).finish())
+}
+
+/// Whether the journal's response of an embedding call holds the vectors of several texts. Earlier versions kept all
+/// vectors of a call together.
+pub fn holds_several_vectors(response: &str) -> bool {
+    let several = |line: &str| {
+        let kept: Option<EmbeddingResponse> = from_text(line).ok();
+        kept.is_some_and(|kept| STANDARD.decode(&kept.data).is_ok_and(|bytes| bytes.len() > 4 * kept.columns))
+    };
+    response.lines().count() > 1 || several(response)
 }
 
 /// A vector in the form that the journal keeps.

@@ -231,7 +231,12 @@ async fn indexes(
     for &kind in IndexKind::ALL {
         let path = folder.join(kind.name());
         match (kind.made_from(), &vectors) {
-            (MadeFrom::Texts(write), _) => write(table, &TextAnalysis::default(), &path)?,
+            (MadeFrom::Texts(write), _) => {
+                let parts = folder.join("index-parts");
+                write(table, &TextAnalysis::default(), &path, &parts)?;
+                // The folder of an index is made once, so its parts are of no more use.
+                drop(std::fs::remove_dir_all(parts));
+            }
             (MadeFrom::Vectors(create), Some(matrix)) => {
                 let mut writer = create(&path, matrix.columns.max(1))?;
                 writer.push(matrix)?;

@@ -5,6 +5,7 @@ use super::{
     rules::stop_words,
 };
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, HashMap},
     sync::LazyLock,
@@ -53,7 +54,7 @@ pub fn document_languages(texts: &[&str], firsts: &[usize]) -> Vec<Language> {
 }
 
 /// The languages of documents, of which a few at a time are in memory.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DocumentLanguages {
     /// The language of each document so far; none if it is not clear.
     found: Vec<Option<Language>>,
@@ -76,11 +77,33 @@ impl DocumentLanguages {
         self.found.extend(found);
     }
 
+    /// Adds the languages of the documents that come next.
+    pub fn append(&mut self, next: &Self) {
+        self.found.extend_from_slice(&next.found);
+        for (language, size) in &next.sizes {
+            *self.sizes.entry(*language).or_default() += size;
+        }
+    }
+
+    /// Whether the language of some document is not clear.
+    pub fn has_unclear(&self) -> bool {
+        self.found.contains(&None)
+    }
+
+    /// The language with the most text.
+    pub fn most_text(&self) -> Language {
+        let largest = self.sizes.iter().max_by_key(|(_, size)| **size);
+        largest.map_or(Language::ENGLISH, |(language, _)| *language)
+    }
+
+    /// The language of each document; `other` for those whose language is not clear.
+    pub fn or(&self, other: Language) -> Vec<Language> {
+        self.found.iter().map(|language| language.unwrap_or(other)).collect()
+    }
+
     /// The language of each document, as [`document_languages`] tells it.
     pub fn finish(self) -> Vec<Language> {
-        let largest = self.sizes.into_iter().max_by_key(|(_, size)| *size);
-        let most = largest.map_or(Language::ENGLISH, |(language, _)| language);
-        self.found.into_iter().map(|language| language.unwrap_or(most)).collect()
+        self.or(self.most_text())
     }
 }
 

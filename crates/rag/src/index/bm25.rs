@@ -29,6 +29,7 @@ mod postings;
 mod query;
 mod search;
 mod segment;
+mod segment_cache;
 mod spool;
 mod verify;
 mod weight;

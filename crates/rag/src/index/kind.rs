@@ -113,8 +113,9 @@ pub enum MadeFrom {
     Records,
 }
 
-/// Writes the file of an index of texts, which are cut into terms by these settings.
-pub type WriteTexts = fn(&dyn EntryTexts, &TextAnalysis, &Path) -> Result<(), Error>;
+/// Writes the file of an index of texts, which are cut into terms by these settings. The last path is a folder of parts
+/// that are used again by the next index of nearly the same texts; it may be removed at any time.
+pub type WriteTexts = fn(&dyn EntryTexts, &TextAnalysis, &Path, &Path) -> Result<(), Error>;
 
 /// Begins the file of an index for vectors with this number of dimensions.
 pub type CreateVectors = fn(&Path, usize) -> Result<Box<dyn VectorWriter>, Error>;

@@ -57,7 +57,7 @@ pub(crate) mod tests {
         let open = |&kind: &IndexKind| {
             let MadeFrom::Texts(write) = kind.made_from() else { return None };
             let file = folder.path().join(kind.name());
-            write(&texts, &TextAnalysis::default(), &file).unwrap();
+            write(&texts, &TextAnalysis::default(), &file, folder.path()).unwrap();
             Some(Arc::new(kind.open(&[file]).unwrap()))
         };
         IndexKind::ALL.iter().filter_map(open).collect()

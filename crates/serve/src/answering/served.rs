@@ -4,7 +4,7 @@ use super::pipeline::{AnswerPipeline, UserQuestion};
 use crate::telemetry::pipeline_span;
 use eval::statistics::Summary;
 use futures::stream::BoxStream;
-use lab::{Bundle, Error, Part, PartTransport, Reach, RunPipeline, RunRecord, Session, Setup};
+use lab::{Bundle, CorpusState, Error, Part, PartTransport, Reach, RunPipeline, RunRecord, Session, Setup};
 use rag::pipeline::{PipelineEvent, QueryResult};
 use std::{
     any::Any,
@@ -22,6 +22,8 @@ pub struct ServedPipeline {
     /// When its run finished, in seconds since 1970.
     pub created: i64,
     pub(crate) pipeline: Arc<RunPipeline>,
+    /// Which state of the corpus it searches, if that is known.
+    pub corpus: Option<CorpusState>,
     /// The text of the experiment file.
     pub experiment: String,
     /// The scores that the run measured, by metric.
@@ -62,6 +64,7 @@ impl ServedPipeline {
             version: format!("{}/{trial}", record.id()),
             created: record.time_ms().div_euclid(1000),
             pipeline: Arc::new(pipeline),
+            corpus: record.provenance()?.corpus.clone(),
             experiment: record.provenance()?.experiment.clone(),
             scores: record.mean_scores(trial),
             reach: Reach::of(&session.experiment, record)?,
@@ -152,6 +155,7 @@ impl ServedPipeline {
                 version: bundle.manifest.digest().to_owned(),
                 created: bundle.manifest.run_time_ms.div_euclid(1000),
                 pipeline: Arc::new(pipeline),
+                corpus: record.provenance()?.corpus.clone(),
                 experiment: record.provenance()?.experiment.clone(),
                 scores: record.mean_scores(&bundle.manifest.trial),
                 reach,

@@ -6,7 +6,7 @@ use crate::{
     answering::{CandidateLane, LaneRole, ServedPipeline},
     error::ApiError,
     http::{CallerName, RequestId},
-    service::HttpService,
+    service::{FollowedVersions, HttpService, outcome_of},
     telemetry::unix_seconds,
 };
 use axum::{Extension, Json, extract::State};
@@ -15,9 +15,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 use tracing::Instrument;
-
-/// The longest time to fetch and open a bundle.
-const OPENING_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The name of an administrator's key, and the id of the request.
 type Administrator = (Extension<CallerName>, Extension<RequestId>);
@@ -48,7 +45,7 @@ pub(crate) struct CandidateRequest {
 }
 
 fn describe(served: &ServedPipeline) -> Value {
-    json!({ "name": served.name, "version": served.version, "notes": served.notes() })
+    json!({ "name": served.name, "version": served.version, "corpus": served.corpus, "notes": served.notes() })
 }
 
 fn describe_candidate(candidate: &CandidateLane) -> Value {
@@ -75,6 +72,7 @@ fn compute_status(service: &HttpService) -> Value {
         "fallback": lanes.fallback.as_ref().map(|lane| describe(&lane.pipeline)),
         "answers": { "worked_on": service.dispatcher.admission.busy(), "waiting": service.dispatcher.admission.waiting() },
         "opening": service.opening.last(),
+        "follows": service.followed.as_ref().map(FollowedVersions::status),
         "breaker_open": lanes.serving.breaker.is_open(),
         "quality": service.sampler.quality.as_ref().map(|quality| quality.summarize()),
     })
@@ -108,43 +106,6 @@ where
     }
 }
 
-/// Opens and warms up a bundle, and records it in the service's status.
-async fn open(service: &HttpService, action: &'static str, bundle: &str) -> Result<ServedPipeline, ApiError> {
-    let mut guard = service.opening.begin(action, bundle)?;
-    let opened = open_within_time(service, bundle).await;
-    guard.outcome = Some(outcome_of(&opened).to_owned());
-    opened
-}
-
-async fn open_within_time(service: &HttpService, bundle: &str) -> Result<ServedPipeline, ApiError> {
-    let open =
-        service.open_bundle.as_ref().ok_or_else(|| ApiError::invalid("this service cannot open other bundles"))?;
-    let opening = async {
-        let next = open(bundle.to_owned()).await?;
-        next.warm().await?;
-        Ok::<_, lab::Error>(next)
-    };
-    let timed_out = || {
-        let reason = format!("{} was not open after {OPENING_TIMEOUT:?}", store::without_secrets(bundle));
-        Err(lab::Error::Unusable(reason))
-    };
-    let outcome = tokio::time::timeout(OPENING_TIMEOUT, opening).await.unwrap_or_else(|_| timed_out());
-    outcome.map_err(|error| {
-        let reason = format!("{}; what was served before is served still", lab::error_chain(&error));
-        let refused = match error {
-            // The store failed, not the administrator.
-            lab::Error::Store(store::Error::Object { .. } | store::Error::Access { .. }) => ApiError::upstream(reason),
-            _ => ApiError::invalid(reason),
-        };
-        refused.with_parameter("bundle")
-    })
-}
-
-/// The outcome as text: `done`, or why it failed.
-fn outcome_of<T>(result: &Result<T, ApiError>) -> &str {
-    result.as_ref().map_or_else(|error| error.message.as_str(), |_| "done")
-}
-
 pub(crate) async fn swap(
     State(service): State<Arc<HttpService>>,
     by: Administrator,
@@ -152,7 +113,7 @@ pub(crate) async fn swap(
 ) -> Result<Json<Value>, ApiError> {
     let detail = json!({ "bundle": store::without_secrets(&swap.bundle) });
     act(&service, "swap", by, detail, async move |service: Arc<HttpService>| {
-        let next = Arc::new(open(&service, "swap", &swap.bundle).await?);
+        let next = Arc::new(service.open("swap", &swap.bundle).await?);
         let before = service.swap(next.clone());
         Ok(json!({ "serving": describe(&next), "before": describe(&before) }))
     })
@@ -175,7 +136,7 @@ async fn change_candidate(service: &Arc<HttpService>, wanted: &CandidateRequest)
     }
     let candidate = match &wanted.bundle {
         Some(bundle) => {
-            let served = open(service, "try", bundle).await?;
+            let served = service.open("try", bundle).await?;
             if service.served().writes_answers() && !served.writes_answers() {
                 let reason = "this bundle has no generator, and what is served writes answers";
                 return Err(ApiError::invalid(reason).with_parameter("bundle"));

@@ -7,7 +7,7 @@ use super::{
     sources::{self, PassageSource, SourceExcerpt},
 };
 use crate::{
-    answering::{UserQuestion, collect_answer},
+    answering::{ServedPipeline, UserQuestion, collect_answer},
     error::ApiError,
     http::{RequestId, header_text},
     service::HttpService,
@@ -96,6 +96,8 @@ pub(crate) struct RagAnswer {
     answer: String,
     /// The pipeline, as `/v1/models` lists it.
     model: String,
+    /// Which state of the documents answered; null if that is not known.
+    corpus: Option<SearchedState>,
     /// The numbers of the sources that the answer cites, in its order.
     cited: Vec<u32>,
     /// The passages that the model read, best first; empty with `include_sources=false`.
@@ -126,10 +128,30 @@ pub(crate) struct RagPassages {
     id: String,
     /// The pipeline, as `/v1/models` lists it.
     model: String,
+    /// Which state of the documents was searched; null if that is not known.
+    corpus: Option<SearchedState>,
     /// The passages, best first, with all of their text.
     passages: Vec<WholeSource>,
     /// Remarks on the search, in sentences.
     remarks: Vec<String>,
+}
+
+/// A state of the documents.
+#[derive(Debug, Serialize, JsonSchema)]
+struct SearchedState {
+    /// The digest of their names and contents.
+    version: String,
+    /// How many files there were.
+    files: usize,
+    /// When they were read, in seconds since 1970.
+    read: i64,
+}
+
+impl SearchedState {
+    fn of(served: &ServedPipeline) -> Option<Self> {
+        let state = served.corpus.as_ref()?;
+        Some(Self { version: state.version.clone(), files: state.files, read: state.read_ms.div_euclid(1000) })
+    }
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -159,6 +181,7 @@ pub(crate) async fn answer(
     Ok(Json(RagAnswer {
         id: id.0.to_string(),
         model: found.served.name.clone(),
+        corpus: SearchedState::of(&found.served),
         cited: answer.citations,
         sources: sources.collect(),
         remarks: found.remarks.into_iter().chain(cut).collect(),
@@ -185,6 +208,7 @@ pub(crate) async fn retrieve(
     Ok(Json(RagPassages {
         id: id.0.to_string(),
         model: found.served.name.clone(),
+        corpus: SearchedState::of(&found.served),
         passages: passages.map(|(source, passage)| WholeSource { source, text: passage.text }).collect(),
         remarks: found.remarks,
     }))

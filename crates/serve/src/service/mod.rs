@@ -1,6 +1,10 @@
 //! The state of a service, which middleware and handlers share.
 
+mod following;
 mod opening;
+
+pub(crate) use following::FollowedVersions;
+pub(crate) use opening::outcome_of;
 
 use crate::{
     answering::{
@@ -13,6 +17,7 @@ use crate::{
     telemetry::{LineLog, Metrics, OperatorLog, OperatorSink},
 };
 use futures::future::BoxFuture;
+use lab::VersionPlace;
 use opening::OpeningLock;
 use std::{
     sync::{
@@ -30,6 +35,8 @@ pub struct HttpService {
     pub(crate) settings: ServiceSettings,
     pub(crate) dispatcher: Arc<LaneDispatcher>,
     pub(crate) open_bundle: Option<OpenBundle>,
+    /// The place whose current version is served.
+    pub(crate) followed: Option<FollowedVersions>,
     pub(crate) log: Arc<OperatorLog>,
     pub(crate) feedback: Option<LineLog>,
     pub(crate) sampler: Arc<AnswerSampler>,
@@ -56,6 +63,7 @@ impl HttpService {
             dispatcher: Arc::new(LaneDispatcher::new(lanes, sampler.clone(), metrics.clone(), log.clone(), &settings)),
             searches: AdmissionQueue::new(settings.searches_at_once, settings.searches_at_once),
             open_bundle: None,
+            followed: None,
             log,
             feedback: None,
             sampler,
@@ -92,6 +100,13 @@ impl HttpService {
     pub fn with_admin(self, open_bundle: OpenBundle, sink: OperatorSink) -> Self {
         self.log.set_sink(sink);
         Self { open_bundle: Some(open_bundle), ..self }
+    }
+
+    /// Serves the current version of a place from now on. `serving` is the version of the pipeline that this service was
+    /// created with; `open` opens others.
+    #[must_use]
+    pub fn with_versions(self, place: VersionPlace, serving: String, open: OpenBundle) -> Self {
+        Self { followed: Some(FollowedVersions::new(place, serving, open)), ..self }
     }
 
     /// Adds a file for users' verdicts on answers.

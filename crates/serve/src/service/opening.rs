@@ -1,14 +1,21 @@
 //! Lets administrators open one bundle at a time, and keeps the state of the last one.
 
-use crate::{error::ApiError, telemetry::unix_seconds};
+use super::{HttpService, OpenBundle};
+use crate::{answering::ServedPipeline, error::ApiError, telemetry::unix_seconds};
 use axum::http::StatusCode;
 use serde::Serialize;
-use std::sync::{Mutex, PoisonError};
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+/// The longest time to fetch and open a bundle.
+const OPENING_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The bundle that is being opened, or that was opened last.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct BundleOpening {
-    /// `swap` or `try`.
+    /// `swap`, `try` or `follow`.
     action: &'static str,
     bundle: String,
     /// When it began and ended, in seconds since 1970.
@@ -59,4 +66,53 @@ impl Drop for OpeningGuard<'_> {
                 Some(self.outcome.take().unwrap_or_else(|| "the opening ended without a result".to_owned()));
         }
     }
+}
+
+impl HttpService {
+    /// Opens and warms up a bundle that an administrator named, and records it in the service's status.
+    pub(crate) async fn open(&self, action: &'static str, bundle: &str) -> Result<ServedPipeline, ApiError> {
+        let open = self.open_bundle.as_ref();
+        let open = open.ok_or_else(|| ApiError::invalid("this service cannot open other bundles"))?;
+        self.open_by(open, action, bundle).await
+    }
+
+    /// The same by another function.
+    pub(super) async fn open_by(
+        &self,
+        open: &OpenBundle,
+        action: &'static str,
+        bundle: &str,
+    ) -> Result<ServedPipeline, ApiError> {
+        let mut guard = self.opening.begin(action, bundle)?;
+        let opened = open_within_time(open, bundle).await;
+        guard.outcome = Some(outcome_of(&opened).to_owned());
+        opened
+    }
+}
+
+async fn open_within_time(open: &OpenBundle, bundle: &str) -> Result<ServedPipeline, ApiError> {
+    let opening = async {
+        let next = open(bundle.to_owned()).await?;
+        next.warm().await?;
+        Ok::<_, lab::Error>(next)
+    };
+    let timed_out = || {
+        let reason = format!("{} was not open after {OPENING_TIMEOUT:?}", store::without_secrets(bundle));
+        Err(lab::Error::Unusable(reason))
+    };
+    let outcome = tokio::time::timeout(OPENING_TIMEOUT, opening).await.unwrap_or_else(|_| timed_out());
+    outcome.map_err(|error| {
+        let reason = format!("{}; what was served before is served still", lab::error_chain(&error));
+        let refused = match error {
+            // The store failed, not the administrator.
+            lab::Error::Store(store::Error::Object { .. } | store::Error::Access { .. }) => ApiError::upstream(reason),
+            _ => ApiError::invalid(reason),
+        };
+        refused.with_parameter("bundle")
+    })
+}
+
+/// The outcome as text: `done`, or why it failed.
+pub(crate) fn outcome_of<T>(result: &Result<T, ApiError>) -> &str {
+    result.as_ref().map_or_else(|error| error.message.as_str(), |_| "done")
 }

@@ -85,6 +85,11 @@ impl SharedJournal {
         &self.local
     }
 
+    /// The store through which it is shared, if there is one that may be written.
+    pub(super) fn shared_store(&self) -> Option<&ArtifactStore> {
+        self.remote.as_ref().filter(|_| !self.reading).map(|remote| &remote.store)
+    }
+
     /// The entry of a call, if it was made before, on this machine or another.
     /// A damaged entry counts as absent.
     ///

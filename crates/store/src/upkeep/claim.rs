@@ -186,22 +186,40 @@ fn renew(store: &ArtifactStore, name: &str, interval: Duration, content: fn(u64)
     renewal.abort_handle()
 }
 
-/// A removal that has begun: runs that want to use artifacts wait for its end.
-pub(super) struct Removal {
+/// The runs that use a store now, or did within [`CLAIM_LIFETIME`] and were killed.
+///
+/// # Errors
+/// If the store cannot be read.
+pub async fn running_runs(store: &ArtifactStore) -> Result<BTreeSet<String>, Error> {
+    Ok(read_claims(store).await?.runs)
+}
+
+/// A removal that has begun: runs that want to use artifacts wait for its end. If it is dropped in an object store, they
+/// wait for another 20 s.
+#[derive(Debug)]
+pub struct Removal {
     store: ArtifactStore,
     name: String,
     refresher: AbortHandle,
 }
 
 impl Removal {
-    pub(super) async fn begin(store: &ArtifactStore) -> Result<Self, Error> {
+    /// Begins a removal. It must be called within a runtime.
+    ///
+    /// # Errors
+    /// If the store cannot be written.
+    pub async fn begin(store: &ArtifactStore) -> Result<Self, Error> {
         let name = format!("{REMOVALS}/{}", unique_token());
         store.replace(&name, "0").await?;
         let refresher = renew(store, &name, REMOVAL_REFRESH, |n| n.to_string());
         Ok(Self { store: store.clone(), name, refresher })
     }
 
-    pub(super) async fn end(self) -> Result<(), Error> {
+    /// Ends it: runs go on.
+    ///
+    /// # Errors
+    /// If its mark cannot be removed; it counts as dead after 20 s.
+    pub async fn end(self) -> Result<(), Error> {
         self.refresher.abort();
         self.store.remove(&self.name).await
     }

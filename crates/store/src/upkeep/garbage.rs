@@ -130,6 +130,29 @@ pub async fn find_garbage(store: &ArtifactStore, wanted: &Retention) -> Result<G
     Ok(garbage)
 }
 
+/// Those of some artifacts that no finished run refers to and no running run uses, as garbage. If a finished run has no list
+/// of its artifacts, there are none.
+///
+/// # Errors
+/// If the store fails.
+pub async fn find_unused(store: &ArtifactStore, artifacts: &BTreeSet<String>) -> Result<Garbage, Error> {
+    // Claims are read first, as in `find_garbage`.
+    let claimed = read_claims(store).await?;
+    let finished = finished_runs(store, &store.objects(store.layout().runs()).await?).await?;
+    let finished_now = finished.iter().map(|run| (run.run.clone(), run.finished_unix_ms)).collect();
+    let used = match used_artifacts(finished, &Retention::default()) {
+        Err(Error::NoListOfArtifacts { .. }) => return Ok(Garbage::default()),
+        used => used?,
+    };
+    let mut unused = Vec::new();
+    for name in artifacts.iter().filter(|name| !used.contains(*name) && !claimed.holds(name, store.layout())) {
+        if let Some(bytes) = store.size(name).await? {
+            unused.push(StoredObject { name: name.clone(), bytes, modified_unix_ms: 0 });
+        }
+    }
+    Ok(Garbage { all: ObjectAmount::of(&unused), unused, finished: finished_now, ..Garbage::default() })
+}
+
 impl ClaimedObjects {
     /// Whether a running run uses an object.
     fn holds(&self, name: &str, layout: &dyn Layout) -> bool {

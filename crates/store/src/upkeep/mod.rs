@@ -7,9 +7,9 @@ mod copy;
 mod garbage;
 mod verify;
 
-pub use claim::Claim;
+pub use claim::{Claim, Removal, running_runs};
 pub use copy::{CopyPlan, CopyProgress, CopyReport, copy, plan_copy};
-pub use garbage::{Garbage, Retention, find_garbage, remove};
+pub use garbage::{Garbage, Retention, find_garbage, find_unused, remove};
 pub use verify::{DamagedObject, VerifyReport, verify};
 
 use crate::{ArtifactStore, Error, ObjectKind, RunFile, StoredObject, names::Object};

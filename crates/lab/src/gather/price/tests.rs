@@ -120,6 +120,7 @@ impl Fixture {
             rejected: Vec::new(),
             unread: Vec::new(),
             left_out: Vec::new(),
+            lost_questions: Vec::new(),
             dataset: None,
             concurrent_runs: 0,
             warnings: Vec::new(),
@@ -352,7 +353,7 @@ async fn seconds_before_the_answer_are_those_of_each_question_and_an_even_share_
     };
     let of = |all: f64, questions: &[(&str, f64)]| {
         let questions = questions.iter().map(|(id, seconds)| ((*id).to_owned(), ledger(*seconds))).collect();
-        TaskUsage { all: ledger(all), questions }
+        TaskUsage { all: ledger(all), questions, ..TaskUsage::default() }
     };
     for (operator, usage) in [
         // Two seconds are of calls for all four questions.

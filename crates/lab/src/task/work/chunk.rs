@@ -26,7 +26,8 @@ impl DoWork for ChunkWork {
         let (progress, operator) = (cx.progress.clone(), cx.task.operator());
         // `counts_in_price` is true if the chunker calls models.
         let chunks: Vec<rag::Chunk> = if self.counts_in_price() {
-            let cut: Vec<_> = documents.iter().map(|document| chunker.chunk(document)).collect();
+            let cut: Vec<_> =
+                documents.iter().map(|document| cx.note_calls(&document.path, chunker.chunk(document))).collect();
             let tasks = cx.run_context.experiment.engine.local.tasks;
             let each = stream::iter(cut).buffered(tasks).inspect_ok(|chunks| progress.rows(operator, chunks.len()));
             // All calls are waited for, because they may have been paid.

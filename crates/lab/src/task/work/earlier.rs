@@ -6,7 +6,7 @@ use crate::{
     artifact::{self, ArtifactTable},
     layout,
     plan::ranges::RangePart,
-    task::{RunContext, usage_of},
+    task::{RunContext, TaskCalls, usage_of},
 };
 use models::Ledger;
 use std::{
@@ -21,12 +21,14 @@ pub(super) struct EarlierRows<R> {
     pub(super) missing: Vec<usize>,
     /// What the calls behind the rows used, by question.
     used: BTreeMap<String, Ledger>,
+    /// The journal's keys of these calls, by question.
+    calls: TaskCalls,
 }
 
 impl<R> EarlierRows<R> {
     /// Nothing: all questions are missing.
     pub(super) fn none(questions: &[usize]) -> Self {
-        Self { rows: Vec::new(), missing: questions.to_vec(), used: BTreeMap::new() }
+        Self { rows: Vec::new(), missing: questions.to_vec(), used: BTreeMap::new(), calls: TaskCalls::new() }
     }
 }
 
@@ -67,6 +69,9 @@ impl TaskContext<'_> {
                 if let Some(used) = used.as_ref().and_then(|used| used.questions.get(question)) {
                     earlier.used.insert(question.clone(), used.clone());
                 }
+                if let Some(calls) = used.as_ref().and_then(|used| used.calls.get(question)) {
+                    earlier.calls.insert(question.clone(), calls.clone());
+                }
                 earlier.rows.push(row);
             }
         }
@@ -92,7 +97,7 @@ impl TaskOutput {
         }
         let reused = resumed > 0 && resumed == rows.len();
         let made = Self::of(artifact::encode(&rows)?, rows.len());
-        Ok(Self { resumed, reused, earlier: earlier.used, ..made })
+        Ok(Self { resumed, reused, earlier: earlier.used, earlier_calls: earlier.calls, ..made })
     }
 }
 

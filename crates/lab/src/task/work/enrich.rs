@@ -22,7 +22,8 @@ impl DoWork for EnrichWork {
         let one = async |chunks: &[&rag::Chunk]| {
             let path = chunks.first().map_or("", |chunk| chunk.document.as_str());
             let document = document_of(&documents, path)?;
-            let enriched = enricher.enrich_watched(document, chunks, &|| cx.report_rows(1)).await?;
+            let enriched =
+                cx.note_calls(path, enricher.enrich_watched(document, chunks, &|| cx.report_rows(1))).await?;
             if enriched.len() != chunks.len() {
                 let reason = format!("{path}: {} texts for {} chunks", enriched.len(), chunks.len());
                 return Err(Error::table(reason));

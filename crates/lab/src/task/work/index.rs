@@ -5,6 +5,7 @@ use crate::{
     Error,
     artifact::decode_vectors,
     blocking::compute,
+    layout,
     plan::work::IndexWork,
     task::{chunk_table, enriched_table},
 };
@@ -40,8 +41,8 @@ impl IndexWork {
         let count = texts.searchable().len();
         cx.expect_rows(count);
         let path = scratch_file(cx)?;
-        let target = path.clone();
-        compute(move || write(&*texts, &analysis, &target)).await??;
+        let (target, parts) = (path.clone(), cx.run_context.scratch.join(layout::INDEX_PARTS));
+        compute(move || write(&*texts, &analysis, &target, &parts)).await??;
         cx.report_rows(count);
         keep(cx, &path, count).await
     }

@@ -20,7 +20,7 @@ mod retrieve;
 mod score;
 mod write_queries;
 
-use super::{CallTurn, RunContext, TurnModels};
+use super::{CallTurn, RunContext, TaskCalls, TurnModels};
 use crate::{
     Error,
     artifact::{self, DocumentRow, PassageRow},
@@ -71,15 +71,27 @@ pub(crate) struct TaskContext<'a> {
     pub(crate) progress: &'a Progress,
     /// What the calls for each question used, by its id.
     pub(crate) usage_by_question: &'a Mutex<BTreeMap<String, Ledger>>,
+    /// The journal's keys of the calls, by question or by document.
+    pub(crate) calls: &'a Mutex<TaskCalls>,
 }
 
 impl TaskContext<'_> {
     /// Runs the work of one question, and counts what its calls use.
     async fn measure_question<T>(&self, id: &str, work: impl Future<Output = T>) -> T {
-        let (done, used) = ledger::measure(work).await;
+        let (done, used) = self.note_calls(id, ledger::measure(work)).await;
         if !used.is_empty() {
             let mut usage = self.usage_by_question.lock().unwrap_or_else(PoisonError::into_inner);
             usage.entry(id.to_owned()).or_default().merge(&used);
+        }
+        done
+    }
+
+    /// Runs the work of one question or document, and notes the keys of its calls.
+    async fn note_calls<T>(&self, of: &str, work: impl Future<Output = T>) -> T {
+        let (done, keys) = ledger::collect_keys(work).await;
+        if !keys.is_empty() {
+            let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+            calls.entry(of.to_owned()).or_default().extend(keys);
         }
         done
     }
@@ -139,6 +151,8 @@ pub(crate) struct TaskOutput {
     pub(crate) reused: bool,
     /// What the calls behind rows of earlier tasks used, by question.
     pub(crate) earlier: BTreeMap<String, Ledger>,
+    /// The journal's keys of these calls.
+    pub(crate) earlier_calls: TaskCalls,
     /// Whether there are parts to remove.
     pub(crate) has_parts: bool,
     /// Bytes of text that were read, if they decide how long it takes.

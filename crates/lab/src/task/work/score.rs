@@ -27,7 +27,8 @@ impl DoWork for ScoreWork {
                 Some(missing) => Scored::missing(missing),
                 None => {
                     let answer = answer.and_then(|answer| answer.as_ref().ok());
-                    self.metric.score(&*metric, &Sample { question, passages: found, answer, columns: None }).await
+                    let sample = Sample { question, passages: found, answer, columns: None };
+                    cx.note_calls(&question.id, self.metric.score(&*metric, &sample)).await
                 }
             };
             cx.report_rows(1);

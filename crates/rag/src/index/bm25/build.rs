@@ -1,92 +1,109 @@
 //! Writes an index whose texts need not fit into memory.
 
-use super::Bm25Index;
+use super::{Bm25Index, segment_cache::SegmentCache};
 use crate::{
     Error,
-    analysis::{DocumentLanguages, Language, TextAnalysis},
+    analysis::{DocumentLanguages, TextAnalysis},
     index::{EntryTexts, IndexedTexts, document_starts, header::bad},
 };
-use std::{
-    ops::Range,
-    path::{Path, PathBuf},
-};
+use rayon::prelude::*;
+use std::{ops::Range, path::Path};
 
-/// A segment has about so many texts, and about so many bytes of text.
-const SEGMENT_TEXTS: usize = 1 << 16;
-const SEGMENT_BYTES: usize = 64 << 20;
+/// More texts than this are indexed segment by segment.
+const FEW_TEXTS: usize = 1 << 13;
+/// A segment ends, on average, after so many documents.
+const SEGMENT_DOCUMENTS: u64 = 512;
+/// A segment has about so many texts at most, and about so many bytes of text.
+const SEGMENT_TEXTS: usize = 1 << 14;
+const SEGMENT_BYTES: usize = 16 << 20;
 
 impl Bm25Index {
-    /// Writes the index of texts. More than fit into one segment are indexed segment by segment, and the segments are
-    /// merged; the file is the same.
+    /// Writes the index of texts. Many are indexed segment by segment, and the segments are merged; the file is the same.
+    /// Segments stay in `cache`, a folder that may be removed at any time: of texts that have changed a little, only the
+    /// segments with changed texts are made again.
     ///
     /// # Errors
     /// If a file cannot be written.
-    pub fn write(texts: &dyn EntryTexts, analysis: &TextAnalysis, target: &Path) -> Result<(), Error> {
-        Self::write_in_segments(texts, analysis, target, segments(texts, SEGMENT_TEXTS, SEGMENT_BYTES))
+    pub fn write(texts: &dyn EntryTexts, analysis: &TextAnalysis, target: &Path, cache: &Path) -> Result<(), Error> {
+        if texts.entries() > FEW_TEXTS {
+            let segments = segments(texts, SEGMENT_DOCUMENTS, SEGMENT_TEXTS, SEGMENT_BYTES);
+            return Self::write_in_segments(texts, analysis, target, (&segments, cache));
+        }
+        let (texts, documents) = in_memory(texts, 0..texts.entries());
+        let index = Self::of(&IndexedTexts { texts: &texts, documents: &documents, analysis, languages: None });
+        std::fs::write(target, index.to_bytes()).map_err(|error| bad(&target.display().to_string(), error))
     }
 
     pub(super) fn write_in_segments(
         texts: &dyn EntryTexts,
         analysis: &TextAnalysis,
         target: &Path,
-        segments: Vec<TextSegment>,
+        (segments, cache): (&[Range<usize>], &Path),
     ) -> Result<(), Error> {
-        let write = |path: &Path, index: &Self| {
-            std::fs::write(path, index.to_bytes()).map_err(|error| bad(&path.display().to_string(), error))
+        let cache = SegmentCache::open(cache, analysis)?;
+        let keys: Vec<_> = segments.par_iter().map(|segment| cache.key(texts, segment.clone())).collect();
+        let whole = segments.par_iter().zip(&keys);
+        let languages: Vec<DocumentLanguages> = match analysis.language.language() {
+            Some(_) => Vec::new(),
+            None => whole
+                .clone()
+                .map(|(segment, key)| {
+                    cache.languages(key, || {
+                        let (texts, documents) = in_memory(texts, segment.clone());
+                        let mut languages = DocumentLanguages::default();
+                        languages.add(&texts, &documents);
+                        languages
+                    })
+                })
+                .collect::<Result<_, _>>()?,
         };
-        if segments.len() <= 1 {
-            let (texts, documents) = in_memory(texts, 0..texts.entries());
-            let given = IndexedTexts { texts: &texts, documents: &documents, analysis, languages: None };
-            return write(target, &Self::of(&given));
-        }
         // The language of an unclear document depends on all documents.
-        let languages = match analysis.language.language() {
-            Some(language) => vec![language; segments.iter().map(|segment| segment.documents.len()).sum()],
-            None => detect(texts, &segments),
-        };
-        let files: Vec<SegmentFile> = (0..segments.len()).map(|_| SegmentFile(store::staged_path(target))).collect();
-        for (segment, file) in segments.iter().zip(&files) {
-            let (texts, documents) = in_memory(texts, segment.entries.clone());
-            let languages = Some(&languages[segment.documents.clone()]);
-            write(&file.0, &Self::of(&IndexedTexts { texts: &texts, documents: &documents, analysis, languages }))?;
-        }
-        Self::merge(&files.iter().map(|file| file.0.as_path()).collect::<Vec<_>>(), target)
+        let mut all = DocumentLanguages::default();
+        languages.iter().for_each(|some| all.append(some));
+        let most = all.most_text();
+        let made = segments.par_iter().enumerate().zip(&keys).map(|((place, segment), key)| {
+            let found = languages.get(place);
+            let other = found.filter(|found| found.has_unclear()).map(|_| most);
+            cache.segment(key, other, || {
+                let (texts, documents) = in_memory(texts, segment.clone());
+                let languages = match analysis.language.language() {
+                    Some(language) => vec![language; documents.len()],
+                    None => found.map(|found| found.or(most)).unwrap_or_default(),
+                };
+                Self::of(&IndexedTexts { texts: &texts, documents: &documents, analysis, languages: Some(&languages) })
+            })
+        });
+        let files = made.collect::<Result<Vec<_>, Error>>()?;
+        Self::merge(&files.iter().map(|file| file.as_path()).collect::<Vec<_>>(), target)?;
+        cache.remove_old();
+        Ok(())
     }
 }
 
-/// The file of a segment, which is removed in the end.
-struct SegmentFile(PathBuf);
-
-impl Drop for SegmentFile {
-    fn drop(&mut self) {
-        // What a killed process leaves is found by its name.
-        drop(std::fs::remove_file(&self.0));
-    }
-}
-
-/// Documents that are indexed together.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct TextSegment {
-    entries: Range<usize>,
-    documents: Range<usize>,
-}
-
-/// Cuts entries into segments at the borders of documents. A segment ends when it has this many texts or bytes.
-pub(super) fn segments(texts: &dyn EntryTexts, most_texts: usize, most_bytes: usize) -> Vec<TextSegment> {
-    let mut segments: Vec<TextSegment> = Vec::new();
-    let (mut first_entry, mut first_document, mut document, mut bytes) = (0, 0, 0, 0);
+/// Cuts entries into segments at the borders of documents. Where a segment ends depends on the names of the documents, so
+/// that a document more or less does not move the borders of segments after it. A segment ends at the latest when it has
+/// this many texts or bytes.
+pub(super) fn segments(
+    texts: &dyn EntryTexts,
+    mean_documents: u64,
+    most_texts: usize,
+    most_bytes: usize,
+) -> Vec<Range<usize>> {
+    let (mut segments, mut first, mut bytes) = (Vec::new(), 0, 0);
     for entry in 0..texts.entries() {
-        if entry > 0 && texts.document(entry) != texts.document(entry - 1) {
-            document += 1;
-            if entry - first_entry >= most_texts || bytes >= most_bytes {
-                segments.push(TextSegment { entries: first_entry..entry, documents: first_document..document });
-                (first_entry, first_document, bytes) = (entry, document, 0);
+        if entry > first && texts.document(entry) != texts.document(entry - 1) {
+            let name = blake3::hash(texts.document(entry - 1).as_bytes());
+            let number = name.as_bytes().first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+            let is_full = entry - first >= most_texts || bytes >= most_bytes;
+            if is_full || number.is_multiple_of(mean_documents) {
+                segments.push(first..entry);
+                (first, bytes) = (entry, 0);
             }
         }
         bytes += texts.text(entry).len();
     }
-    if texts.entries() > 0 {
-        segments.push(TextSegment { entries: first_entry..texts.entries(), documents: first_document..document + 1 });
+    if first < texts.entries() {
+        segments.push(first..texts.entries());
     }
     segments
 }
@@ -95,13 +112,4 @@ pub(super) fn segments(texts: &dyn EntryTexts, most_texts: usize, most_bytes: us
 fn in_memory(texts: &dyn EntryTexts, entries: Range<usize>) -> (Vec<&str>, Vec<usize>) {
     let documents = document_starts(entries.clone().map(|entry| texts.document(entry)));
     (entries.map(|entry| texts.text(entry)).collect(), documents)
-}
-
-fn detect(texts: &dyn EntryTexts, segments: &[TextSegment]) -> Vec<Language> {
-    let mut languages = DocumentLanguages::default();
-    for segment in segments {
-        let (texts, documents) = in_memory(texts, segment.entries.clone());
-        languages.add(&texts, &documents);
-    }
-    languages.finish()
 }

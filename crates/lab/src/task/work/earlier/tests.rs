@@ -82,6 +82,7 @@ impl Bench {
         };
         let task = Task { key: part.key(), work: work.into(), rows: None, label: String::new(), trials: Vec::new() };
         let (inputs, progress, usage) = (Outputs::new(), Progress::default(), Mutex::default());
+        let calls = Mutex::default();
         let context = TaskContext {
             task: &task,
             inputs: &inputs,
@@ -90,6 +91,7 @@ impl Bench {
             run_context: &self.run_context,
             progress: &progress,
             usage_by_question: &usage,
+            calls: &calls,
         };
         let found = context.earlier_rows(&part, &self.asked(from, to), |row: &ScoreRow| &row.question).await.unwrap();
         let told = progress.take_rows().into_values().sum::<usize>();
@@ -161,7 +163,7 @@ async fn what_the_calls_behind_a_row_used_comes_with_it() {
     };
     let asked = bench.asked(0, 4);
     let questions = [(format!("q{}", asked[0]), used(3)), (format!("q{}", asked[1]), used(4))].into();
-    let usage = TaskUsage { all: used(7), questions };
+    let usage = TaskUsage { all: used(7), questions, ..TaskUsage::default() };
     let bytes = serde_json::to_vec(&usage).unwrap();
     bench.run_context.store.replace(&layout::usage(&name), bytes).await.unwrap();
     let found = bench.find("score", 0, 8).await;

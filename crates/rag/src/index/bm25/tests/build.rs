@@ -41,28 +41,84 @@ fn the_file_is_the_same_however_many_segments_its_texts_are_built_in() {
         let analysis = TextAnalysis { language, ..TextAnalysis::default() };
         let given = IndexedTexts { texts: &rows, documents: &documents, analysis: &analysis, languages: None };
         let whole = Bm25Index::of(&given).to_bytes();
-        for (most_texts, most_bytes) in
-            [(1, usize::MAX), (2, usize::MAX), (7, usize::MAX), (1_000, 300), (1_000, 1 << 20)]
-        {
-            let cut = segments(&texts, most_texts, most_bytes);
-            let target = folder.path().join("index");
-            let n = cut.len();
-            Bm25Index::write_in_segments(&texts, &analysis, &target, cut).unwrap();
-            assert!(std::fs::read(&target).unwrap() == whole, "{n} segments");
+        for (documents, most_texts, most_bytes) in [
+            (1, usize::MAX, usize::MAX),
+            (3, 2, usize::MAX),
+            (1_000, 7, usize::MAX),
+            (5, 1_000, 300),
+            (1_000, 1_000, 1 << 20),
+        ] {
+            let cut = segments(&texts, documents, most_texts, most_bytes);
+            let (target, cache) = (folder.path().join("index"), folder.path().join("cache"));
+            // The second time its segments are there.
+            for _ in 0..2 {
+                Bm25Index::write_in_segments(&texts, &analysis, &target, (&cut, &cache)).unwrap();
+                assert!(std::fs::read(&target).unwrap() == whole, "{} segments", cut.len());
+            }
         }
-        let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
-        assert_eq!(left, ["index"], "the files of segments are removed");
     }
+    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 2, "the index and the cache: {left:?}");
 }
 
 #[test]
 fn a_document_is_never_divided_between_segments() {
     let texts = texts();
-    assert_eq!(segments(&texts, 1, usize::MAX).len(), 20);
-    assert_eq!(segments(&texts, usize::MAX, usize::MAX).len(), 1);
-    assert!(segments(&Texts(Vec::new()), 1, 1).is_empty());
+    assert_eq!(segments(&texts, 1, usize::MAX, usize::MAX).len(), 20);
+    assert_eq!(segments(&texts, u64::MAX, 1, usize::MAX).len(), 20);
+    assert_eq!(segments(&texts, u64::MAX, usize::MAX, usize::MAX).len(), 1);
+    assert!(segments(&Texts(Vec::new()), 1, 1, 1).is_empty());
     let folder = tempfile::tempdir().unwrap();
     let empty = folder.path().join("empty");
-    Bm25Index::write(&Texts(Vec::new()), &TextAnalysis::default(), &empty).unwrap();
+    Bm25Index::write(&Texts(Vec::new()), &TextAnalysis::default(), &empty, folder.path()).unwrap();
     assert_eq!(Bm25Index::open_files(&[empty]).unwrap().entries(), 0);
+}
+
+/// The names and times of the files in a folder.
+fn files(folder: &std::path::Path) -> std::collections::BTreeMap<String, u64> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    entries.map(|entry| (entry.file_name().into_string().unwrap(), entry.metadata().unwrap().len())).collect()
+}
+
+#[test]
+fn of_texts_that_have_changed_a_little_few_segments_are_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (target, cache) = (folder.path().join("index"), folder.path().join("cache"));
+    let mut texts = Texts((0..400).map(|i| (format!("{i:03}"), format!("{ENGLISH} Number {i}."))).collect());
+    let analysis = TextAnalysis::default();
+    let write = |texts: &Texts| {
+        let cut = segments(texts, 8, usize::MAX, usize::MAX);
+        Bm25Index::write_in_segments(texts, &analysis, &target, (&cut, &cache)).unwrap();
+        let (rows, documents): (Vec<&str>, Vec<usize>) =
+            (texts.0.iter().map(|(_, text)| text.as_str()).collect(), (0..texts.0.len()).collect());
+        let given = IndexedTexts { texts: &rows, documents: &documents, analysis: &analysis, languages: None };
+        assert!(std::fs::read(&target).unwrap() == Bm25Index::of(&given).to_bytes());
+        (cut.len(), files(&cache))
+    };
+    let (cut, first) = write(&texts);
+    assert!(cut > 25, "{cut}");
+    assert_eq!(first.len(), 2 * cut, "the languages and the terms of each segment");
+    // An edit, a document less and one more: at most as many segments, and two where a border is gone.
+    texts.0[100].1 += " It was edited.";
+    texts.0.remove(250);
+    texts.0.insert(300, ("299b".to_owned(), "The cats are running.".to_owned()));
+    let (_, second) = write(&texts);
+    let new: Vec<_> = second.keys().filter(|name| !first.contains_key(*name)).collect();
+    assert!((2..=8).contains(&new.len()), "{new:?}");
+
+    // A damaged file is made again.
+    let of_terms = second.keys().find(|name| name.ends_with(".bm25")).unwrap();
+    let mut bytes = std::fs::read(cache.join(of_terms)).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(cache.join(of_terms), bytes).unwrap();
+    std::fs::write(cache.join(second.keys().find(|name| name.ends_with(".languages")).unwrap()), "{").unwrap();
+    write(&texts);
+
+    // Documents whose language is not clear are cut by that of most of the text.
+    for (_, text) in &mut texts.0 {
+        *text = GERMAN[0].to_owned();
+    }
+    texts.0[7].1 = "Zombieprozesse".to_owned();
+    write(&texts);
 }
