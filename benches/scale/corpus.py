@@ -37,7 +37,7 @@ FREQUENT = (
 
 
 class Words:
-    """The vocabulary by rank, and the names that stand in planted sentences alone."""
+    """The vocabulary, by rank. The names are apart: only planted sentences have them."""
 
     def __init__(self, seed: int):
         dice = random.Random(f"{seed} words")

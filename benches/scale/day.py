@@ -30,32 +30,11 @@ from pathlib import Path
 
 import corpus
 import static_model
-from run import free_port
+from run import SEED, experiment, free_port
 
 ROOT = Path(__file__).resolve().parents[2]
-SEED = 7
 # An answer may come from a removed document for so long.
 ALLOWED_SECONDS = 5.0
-EXPERIMENT = """name = "day"
-store = "store"
-
-[corpus]
-source = "documents"
-
-[dataset]
-path = "golden.jsonl"
-
-[models.words]
-embedding.static = {{ model = "{model}" }}
-
-[space]
-chunker = [{{ sentence = {{ chunk_size = 1024, chunk_overlap = 0 }} }}]
-embedder = ["words"]
-retriever = [{{ hybrid = {{ top_k = 10 }} }}]
-
-[evaluate]
-metrics = ["ndcg", "recall"]
-"""
 
 
 class Day:
@@ -145,7 +124,7 @@ class Day:
         with open(work / "golden.jsonl", "w") as file:
             file.writelines(json.dumps(row) + "\n" for row in corpus.golden(options.documents, SEED))
         static_model.write(work / "model", SEED)
-        (work / "experiment.toml").write_text(EXPERIMENT.format(model=work / "model"))
+        (work / "experiment.toml").write_text(experiment("day", work / "model", "{ hybrid = { top_k = 10 } }"))
         time.sleep(3)
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         begin = time.monotonic()

@@ -47,7 +47,8 @@ CHANGED = 100
 # Files that were written just now are read again by the next run, because they may change within the same tick of the clock.
 SETTLE_SECONDS = 3
 STEPS = ["first", "second", "plan", "query", "promote", "serve", "changed", "added", "moved", "removed"]
-EXPERIMENT = """name = "scale"
+RETRIEVERS = "{ bm25 = { top_k = 10 } }, { dense = { top_k = 10 } }"
+EXPERIMENT = """name = "{name}"
 store = "store"
 
 [corpus]
@@ -62,12 +63,17 @@ embedding.static = {{ model = "{model}" }}
 [space]
 chunker = [{{ sentence = {{ chunk_size = 1024, chunk_overlap = 0 }} }}]
 embedder = ["words"]
-{query}retriever = [{{ bm25 = {{ top_k = 10 }} }}, {{ dense = {{ top_k = 10 }} }}]
+{query}retriever = [{retrievers}]
 
 [evaluate]
 metrics = ["ndcg", "recall"]
 objective = ["ndcg", "recall"]
 """
+
+
+def experiment(name: str, model: Path, retrievers: str, metadata: str = "", query: str = "") -> str:
+    """An experiment file on the made-up corpus."""
+    return EXPERIMENT.format(name=name, model=model, retrievers=retrievers, metadata=metadata, query=query)
 
 
 def say(text: str) -> None:
@@ -230,7 +236,7 @@ class Size:
         self.logs.mkdir()
         query = 'query = ["none", { filter = { where = { year = { ge = 2008 } } } }]\n' if options.metadata else ""
         table = 'metadata = "metadata.csv"\n' if options.metadata else ""
-        (self.folder / "experiment.toml").write_text(EXPERIMENT.format(metadata=table, model=work / "model", query=query))
+        (self.folder / "experiment.toml").write_text(experiment("scale", work / "model", RETRIEVERS, table, query))
 
     def reverie(self, name: str, *arguments: str) -> dict | None:
         """Measures a command, and returns its JSON."""

@@ -1,8 +1,8 @@
 //! Which answers in the journal come from the documents.
 //!
-//! An entry holds an answer and a key, and not what was asked. So the entries are found in three ways: tasks keep the keys of
-//! their calls by question and by document; the key of an embedded text is made from the text; and an answer that quotes a
-//! document shares words with it.
+//! An entry holds an answer and a key, but no prompt. So entries are found in three ways. Tasks keep the keys of their calls,
+//! by question and by document. The key of an embedded text is computed from the text. And an answer that quotes a document
+//! shares words with it.
 
 use super::findings::DocumentSigns;
 use crate::{Error, layout::NamedObject, task::TaskUsage};

@@ -75,8 +75,8 @@ pub(super) fn redact_lines(bytes: &[u8], signs: &DocumentSigns) -> Option<(Vec<u
     (!count.is_nothing() || torn_text).then_some((lines, count))
 }
 
-/// The changed text of an experiment file; none if it holds nothing of the documents: their words may stand in golden
-/// questions or in prompts.
+/// The changed text of an experiment file, whose golden questions and prompts may quote the documents. None if it holds
+/// nothing of them.
 pub(super) fn redact_experiment(text: &str, signs: &DocumentSigns) -> Option<(String, RedactionCount)> {
     let mut value: Value = toml::from_str(text).ok()?;
     let mut redaction = FileRedaction { signs, paths_in_texts: false, count: RedactionCount::default() };
@@ -136,7 +136,7 @@ impl FileRedaction<'_> {
         for value in fields.values_mut() {
             self.value(value);
         }
-        // The result of a question: what was answered from a passage goes with the passage.
+        // The result of a question: an answer goes if it was written from a passage that goes.
         if fields.contains_key("passages") && self.count != before && fields.contains_key("scores") {
             self.question_result(fields);
         }

@@ -1,5 +1,5 @@
-//! What is known of a corpus as a whole: how many documents there are, their fields, a sample of them, and where the
-//! evidence of the questions stands.
+//! What is known of a corpus as a whole: the number of its documents, their fields, a sample of them, and the places of the
+//! questions' evidence.
 //!
 //! A summary of each shard is kept on this machine. A shard that was summarised by an earlier run is decoded only if it
 //! holds evidence, or a document of the samples.
@@ -107,8 +107,8 @@ impl KeptSummaries {
         Self { path, by_name: by_name.unwrap_or_default() }
     }
 
-    /// The summaries of shards. Those that are not known are computed, and kept for the next run in place of those that are
-    /// of no use any more.
+    /// The summaries of shards: those that were kept, and new ones for the others. Then the file is written anew, with the
+    /// summaries of these shards and no others.
     async fn of(
         mut self,
         corpus: &LoadedCorpus,

@@ -14,7 +14,7 @@ use std::{
 
 /// The filters whose entries are kept.
 const MAX_FILTERS: usize = 32;
-/// The fields that chunks have beside the metadata of their documents.
+/// The fields that every chunk has, besides the metadata of its document.
 const OWN_FIELDS: [&str; 4] = ["path", "title", "page", "heading"];
 /// Stands for a group without a value.
 const NO_VALUE: u32 = u32::MAX;

@@ -193,7 +193,8 @@ impl<W: Write> ChunkTableWriter<W> {
         Ok(PendingRecord { bytes, heading })
     }
 
-    /// Where a heading stands in the names of the segment. That of the chunk before is not written again.
+    /// Writes a heading into the names of the segment, and returns its place. The heading of the chunk before is not written
+    /// twice.
     fn heading_place(&mut self, heading: &str) -> u64 {
         if let Some((last, place)) = &self.heading
             && last == heading

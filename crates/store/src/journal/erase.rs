@@ -1,8 +1,8 @@
 //! Erases entries so that their bytes are in no file of the journal any more.
 //!
 //! SQLite marks the space of a deleted row as free and leaves its bytes there. So deleted rows are overwritten
-//! (`secure_delete`), the file is built again without free space (`VACUUM`), and the write-ahead log, which still
-//! holds the old pages, is emptied. Files that an earlier salvage has left beside the journal are removed.
+//! (`secure_delete`), and the file is built again without free space (`VACUUM`). The write-ahead log still holds the old
+//! pages, so it is emptied. A salvage leaves files beside the journal, and these are removed too.
 
 use super::{
     Journal, SELECT, SharedJournal, intact, lock, on_disk,
@@ -109,7 +109,7 @@ fn rows_to_erase(connection: &rusqlite::Connection, keys: &BTreeSet<Key>) -> rus
     Ok(found)
 }
 
-/// The files beside a journal that a salvage has left: damaged journals, and new ones that were never finished.
+/// The files that salvages have left beside a journal: damaged journals, and new ones that were not finished.
 fn left_by_salvage(path: &Path) -> Result<Vec<PathBuf>, Error> {
     let (Some(folder), Some(stem)) = (path.parent(), path.file_stem().and_then(|stem| stem.to_str())) else {
         return Ok(Vec::new());

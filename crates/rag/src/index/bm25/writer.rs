@@ -51,7 +51,8 @@ impl<W: Write> SegmentWriter<W> {
         self.write_all(list)
     }
 
-    /// Writes the dictionary; returns what was written, what the header says, and the header, which belongs at the start.
+    /// Writes the dictionary. Returns the writer, the facts of the header, and the header itself: the caller writes it at the
+    /// start of the file.
     pub(super) fn finish(mut self) -> io::Result<(W, SegmentFacts, [u8; HEADER])> {
         let (records, texts) = (std::mem::take(&mut self.records), std::mem::take(&mut self.texts));
         (self.facts.bytes[2], self.facts.bytes[3]) = (records.bytes, texts.bytes);
