@@ -1,7 +1,9 @@
 //! The paths of the provider, and how a request to each is answered.
 
 use crate::{
-    InjectedFault, SimulatorSettings, chat, embeddings, headers,
+    InjectedFault, SimulatorSettings,
+    batches::BatchRefusal,
+    chat, embeddings, headers,
     limits::LimitRefusal,
     reply::{CREATED, ReplyContent, ReplyUsage, RequestError, SimulatedReply, fingerprint},
     state::{AdmissionDecision, AdmissionVerdict, SimulatorState, Ticket},
@@ -27,6 +29,10 @@ pub(crate) fn router(state: Arc<SimulatorState>) -> Router {
         .route("/v1/chat/completions", post(chat_completions))
         .route("/v1/embeddings", post(embedding))
         .route("/v1/models", get(models))
+        .route("/v1/files", post(upload))
+        .route("/v1/files/{file}/content", get(content))
+        .route("/v1/batches", post(create_batch).get(list_batches))
+        .route("/v1/batches/{batch}", get(batch))
         .route("/stats", get(stats))
         .route("/control", post(control))
         .layer(DefaultBodyLimit::disable())
@@ -52,6 +58,54 @@ async fn models(extract::State(state): SharedState) -> Response {
         headers::write_rates(response.headers_mut(), state.rates());
     }
     response
+}
+
+async fn upload(extract::State(state): SharedState, body: Bytes) -> Response {
+    pause(Duration::from_secs_f64(state.settings().batches.upload_seconds)).await;
+    batch_response(state.batches.upload(&body))
+}
+
+async fn create_batch(extract::State(state): SharedState, body: Bytes) -> Response {
+    // It goes on without the client, as a real one does.
+    let created = tokio::spawn({
+        let state = state.clone();
+        async move { state.batches.create(&state, &body) }
+    });
+    pause(Duration::from_secs_f64(state.settings().batches.create_seconds)).await;
+    match created.await {
+        Ok(Ok((_, true))) | Err(_) => fault_response(InjectedFault::ServerError),
+        Ok(created) => batch_response(created.map(|(batch, _)| batch)),
+    }
+}
+
+async fn list_batches(extract::State(state): SharedState, uri: axum::http::Uri) -> Response {
+    let parameter = |name: &str| {
+        let pairs = uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
+        pairs.into_iter().find(|(key, _)| *key == name).map(|(_, value)| value)
+    };
+    let limit = parameter("limit").and_then(|limit| limit.parse().ok()).unwrap_or(20);
+    batch_response(Ok(state.batches.list(parameter("after"), limit)))
+}
+
+async fn batch(extract::State(state): SharedState, extract::Path(id): extract::Path<String>) -> Response {
+    batch_response(state.batches.get(&id, &state.settings()))
+}
+
+async fn content(extract::State(state): SharedState, extract::Path(id): extract::Path<String>) -> Response {
+    match state.batches.content(&id) {
+        Ok(bytes) => (StatusCode::OK, [(header::CONTENT_TYPE, "application/jsonl")], bytes).into_response(),
+        Err(refusal) => batch_response(Err(refusal)),
+    }
+}
+
+fn batch_response(answer: Result<Value, BatchRefusal>) -> Response {
+    match answer {
+        Ok(value) => json_of(&value),
+        Err((status, message)) => {
+            let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
+            error_response(status, "invalid_request_error", None, &message)
+        }
+    }
 }
 
 async fn stats(extract::State(state): SharedState) -> Response {

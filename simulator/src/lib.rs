@@ -20,6 +20,7 @@
 //! ```
 
 mod api;
+mod batches;
 mod chat;
 mod draw;
 mod embeddings;
@@ -36,6 +37,7 @@ mod state;
 mod stats;
 mod stream;
 
+pub use batches::{BatchBehaviour, BatchCounts};
 pub use draw::InjectedFault;
 pub use error::Error;
 pub use optimum::optimum;

@@ -1,7 +1,7 @@
 //! The settings of the simulated provider: how fast it is, how much it allows, how
 //! often it fails, and how all that changes while it runs.
 
-use crate::Error;
+use crate::{BatchBehaviour, Error};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -38,6 +38,8 @@ pub struct SimulatorSettings {
     pub rate_headers: bool,
     /// How often something goes wrong.
     pub faults: Faults,
+    /// How batches are worked on.
+    pub batches: BatchBehaviour,
     /// Changes of settings while it runs.
     pub changes: Vec<SettingsChange>,
 }
@@ -58,6 +60,7 @@ impl Default for SimulatorSettings {
             token_burst: None,
             rate_headers: true,
             faults: Faults::default(),
+            batches: BatchBehaviour::default(),
             changes: Vec::new(),
         }
     }

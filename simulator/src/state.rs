@@ -3,6 +3,7 @@
 
 use crate::{
     Error, InjectedFault, SimulatorSettings, Stats,
+    batches::BatchDesk,
     limits::{LimitRefusal, RateStatuses},
     provider::{ProviderAdmission, SimulatedProvider},
     stats::StatsCounter,
@@ -17,6 +18,7 @@ use tokio::time::Instant;
 pub(crate) struct SimulatorState {
     started: Instant,
     inner: Mutex<ProviderState>,
+    pub(crate) batches: BatchDesk,
 }
 
 #[derive(Debug)]
@@ -47,7 +49,7 @@ pub(crate) enum AdmissionVerdict {
 impl SimulatorState {
     pub(crate) fn new(settings: SimulatorSettings) -> Arc<Self> {
         let inner = ProviderState { provider: SimulatedProvider::new(settings), counter: StatsCounter::default() };
-        Arc::new(Self { started: Instant::now(), inner: Mutex::new(inner) })
+        Arc::new(Self { started: Instant::now(), inner: Mutex::new(inner), batches: BatchDesk::default() })
     }
 
     fn lock(&self) -> MutexGuard<'_, ProviderState> {
@@ -87,6 +89,13 @@ impl SimulatorState {
         AdmissionDecision { verdict, rates: inner.provider.rates(now), settings: inner.provider.settings().clone() }
     }
 
+    /// A line of a batch was answered.
+    pub(crate) fn answered_in_batch(&self, fingerprint: u128, prompt_tokens: u64, completion_tokens: u64) {
+        let mut inner = self.lock();
+        let since_first = inner.since_first(self.now());
+        inner.counter.answered(fingerprint, prompt_tokens, completion_tokens, since_first);
+    }
+
     pub(crate) fn not_understood(&self) {
         self.lock().counter.stats.not_understood += 1;
     }
@@ -101,8 +110,11 @@ impl SimulatorState {
     }
 
     pub(crate) fn stats(&self) -> Stats {
+        // Before the lock, because a batch that is created takes both locks in the other order.
+        let batches = self.batches.counts();
         let inner = self.lock();
-        Stats { in_flight: inner.provider.in_flight(), ..inner.counter.stats.clone() }
+        let in_flight = inner.provider.in_flight();
+        Stats { in_flight, batches, ..inner.counter.stats.clone() }
     }
 
     /// Replaces the settings by what `change` makes of them.

@@ -1,6 +1,6 @@
 //! What the simulated provider has seen.
 
-use crate::{InjectedFault, limits::LimitRefusal};
+use crate::{BatchCounts, InjectedFault, limits::LimitRefusal};
 use serde::{Deserialize, Serialize};
 use std::{collections::HashMap, time::Duration};
 
@@ -34,6 +34,9 @@ pub struct Stats {
     pub prompt_tokens: u64,
     /// Tokens of their answers.
     pub completion_tokens: u64,
+    /// What was asked of the Batch API. Lines of batches that were answered are among `answered`.
+    #[serde(default)]
+    pub batches: BatchCounts,
     /// From the first request on, second by second.
     pub seconds: Vec<Second>,
 }

@@ -1,7 +1,7 @@
-//! A run's budget: its caps, its use, and whether it can be kept.
+//! The budget of a run and of all starts: the caps, their use, and whether they can be kept.
 
 use crate::spec::SystemSpec;
-use models::{Budget, Cap, Caps, ModelConfig, SpentTotals};
+use models::{Budget, Cap, Caps, ModelConfig, SpentTotals, TotalSpending};
 use rag::system::SystemPrice;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,17 +18,25 @@ pub struct BudgetResult {
     /// Calls that were not made because of a cap. Further calls that would have
     /// followed from their answers are not counted.
     pub calls_not_made: u64,
+    /// The caps over all starts of the experiment and what was spent of them; none without such caps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<TotalSpending>,
 }
 
 impl BudgetResult {
     /// The budget's present state; none for a budget without caps.
     pub(crate) fn of(budget: &Budget) -> Option<Self> {
         let (caps, spent, reached) = (budget.caps(), budget.spent(), budget.reached());
-        (!caps.is_empty()).then(|| Self { caps, spent, reached, calls_not_made: budget.n_refused() })
+        let total = budget.total().filter(|total| !total.caps.is_empty());
+        let is_capped = !caps.is_empty() || total.is_some();
+        is_capped.then(|| Self { caps, spent, reached, calls_not_made: budget.n_refused(), total })
     }
 
     /// The message if the budget ended the run early.
     pub(crate) fn partial(&self) -> Option<String> {
+        if let Some((total, cap)) = self.total.as_ref().and_then(|total| Some((total, total.reached?))) {
+            return Some(self.partial_by_total(total, cap));
+        }
         let (cap, SpentTotals { usd, calls, paid_calls, .. }) = (self.reached?, self.spent);
         let limit = cap.amount(self.limit(cap)?);
         // A cap on money stops only calls that cost money: models of this process continue.
@@ -42,6 +50,22 @@ impl BudgetResult {
         ))
     }
 
+    fn partial_by_total(&self, total: &TotalSpending, cap: Cap) -> String {
+        let [limit, earlier, here] =
+            [total.caps.limit(cap).unwrap_or_default(), total.earlier.of(cap), total.here.of(cap)]
+                .map(|amount| cap.amount(amount));
+        let not_made = Cap::Calls.amount(self.calls_not_made as f64);
+        format!(
+            "the total budget of {limit} for all starts was reached: other starts spent {earlier}, this one {here}, and \
+             at least {not_made} were not made; everything finished is kept; raise `total` of the budget to go on"
+        )
+    }
+
+    /// Whether a cap of the run or of all starts stopped a call.
+    pub(crate) fn is_reached(&self) -> bool {
+        self.reached.is_some() || self.total.is_some_and(|total| total.reached.is_some())
+    }
+
     fn limit(&self, cap: Cap) -> Option<f64> {
         match cap {
             Cap::Usd => self.caps.usd,
@@ -50,6 +74,22 @@ impl BudgetResult {
             Cap::Minutes => self.caps.minutes,
         }
     }
+}
+
+/// The caps of a run, with the cap on dollars that holds: that of the run, else that of all starts.
+pub(crate) fn dollar_caps(budget: &Budget) -> Caps {
+    let (caps, total) = (budget.caps(), budget.total());
+    Caps { usd: caps.usd.or(total.and_then(|total| total.caps.usd)), ..caps }
+}
+
+/// The warning that nothing is left of a cap over all starts.
+pub(crate) fn used_up(total: &TotalSpending, cap: Cap) -> String {
+    format!(
+        "the total budget of {} for all starts of this experiment is used up ({} spent): no paid call is made; what needs \
+         none is done; raise `total` of the budget to go on",
+        cap.amount(total.caps.limit(cap).unwrap_or_default()),
+        cap.amount(total.spent(cap))
+    )
 }
 
 /// Why a cap on money cannot be kept: models in use without a price. A price of
@@ -88,12 +128,13 @@ pub(crate) fn unpriced_systems(caps: &Caps, systems: &BTreeMap<String, SystemSpe
 #[cfg(test)]
 mod tests {
     use super::*;
+    use models::{TotalCaps, TotalSpent};
 
     #[test]
     fn a_budget_that_ended_the_run_is_told_in_a_sentence() {
         let caps = Caps { usd: Some(0.5), ..Caps::default() };
         let spent = SpentTotals { usd: 0.4987, tokens: 9, calls: 900, paid_calls: 812, minutes: 1.0 };
-        let result = BudgetResult { caps, spent, reached: Some(Cap::Usd), calls_not_made: 1188 };
+        let result = BudgetResult { caps, spent, reached: Some(Cap::Usd), calls_not_made: 1188, total: None };
         assert_eq!(
             result.partial().as_deref(),
             Some(
@@ -119,7 +160,32 @@ mod tests {
     }
 
     fn result(caps: Caps, spent: SpentTotals, reached: Cap, calls_not_made: u64) -> BudgetResult {
-        BudgetResult { caps, spent, reached: Some(reached), calls_not_made }
+        BudgetResult { caps, spent, reached: Some(reached), calls_not_made, total: None }
+    }
+
+    #[test]
+    fn a_total_that_ended_the_run_is_told_with_what_was_spent_before_and_now() {
+        let total = TotalSpending {
+            caps: TotalCaps { usd: Some(20.0), ..TotalCaps::default() },
+            earlier: TotalSpent { usd: 19.25, tokens: 9, calls: 8 },
+            here: TotalSpent { usd: 0.75, tokens: 3, calls: 2 },
+            reached: Some(Cap::Usd),
+        };
+        let spent = SpentTotals { usd: 0.75, tokens: 3, calls: 2, paid_calls: 2, minutes: 1.0 };
+        let caps = Caps { usd: Some(5.0), ..Caps::default() };
+        let result = BudgetResult { caps, spent, reached: None, calls_not_made: 1_200, total: Some(total) };
+        assert_eq!(
+            result.partial().as_deref(),
+            Some(
+                "the total budget of $20.00 for all starts was reached: other starts spent $19.25, this one $0.75, and \
+                 at least 1,200 calls were not made; everything finished is kept; raise `total` of the budget to go on"
+            )
+        );
+        assert_eq!(
+            used_up(&total, Cap::Usd),
+            "the total budget of $20.00 for all starts of this experiment is used up ($20.00 spent): no paid call is \
+             made; what needs none is done; raise `total` of the budget to go on"
+        );
     }
 
     #[test]

@@ -506,8 +506,7 @@ fn notes(bundle: &RunRecord, run: &RunRecord) -> Vec<String> {
         notes.push(format!("the bundle was made from this same run, {}: nothing has changed", run.id()));
     }
     let files = |record: &RunRecord| -> BTreeMap<String, store::Key> {
-        let documents = record.readable_provenance().map(|provenance| provenance.documents.iter());
-        documents.into_iter().flatten().map(|file| (file.path.clone(), file.key)).collect()
+        record.readable_documents().iter().map(|file| (file.path.clone(), file.key)).collect()
     };
     let (then, now) = (files(bundle), files(run));
     let added = now.keys().filter(|path| !then.contains_key(*path)).count();

@@ -36,7 +36,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::OsStr,
     path::Path,
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 use store::Key;
 
@@ -59,6 +59,8 @@ pub(crate) struct CorpusSurvey {
     pub(crate) metadata: BTreeMap<String, Metadata>,
     /// The identity of the PDF library.
     pub(crate) pdf_library: String,
+    /// Which state of the corpus this is, once somebody has asked.
+    pub(crate) state: OnceLock<CorpusState>,
 }
 
 /// The files at a corpus' address.
@@ -78,8 +80,8 @@ pub(crate) struct CorpusFiles {
 
 impl CorpusSurvey {
     /// Which state of the corpus this is.
-    pub(crate) fn state(&self) -> CorpusState {
-        CorpusState::of(&self.files, &self.metadata, self.read_ms)
+    pub(crate) fn state(&self) -> &CorpusState {
+        self.state.get_or_init(|| CorpusState::of(&self.files, &self.metadata, self.read_ms))
     }
 
     /// The inputs of a plan that only parses the files.
@@ -140,7 +142,7 @@ pub(crate) async fn survey(session: &Session, mistakes: &mut Vec<String>) -> Res
         mistakes,
     )?;
     let metadata = read_table(session, &files, mistakes)?;
-    Ok(CorpusSurvey { source, read_ms, files, metadata, pdf_library })
+    Ok(CorpusSurvey { source, read_ms, files, metadata, pdf_library, state: OnceLock::new() })
 }
 
 /// The corpus' files with the keys of their contents. A file that cannot be
@@ -158,15 +160,12 @@ async fn files(session: &Session, source: &Source, mistakes: &mut Vec<String>) -
     let workspace = session.workspace();
     let known = KnownContents::read(&layout::scratch_folder(workspace.root()), &session.corpus_address());
     let keys = read_small_files(source, limits, &known, &listing.files).await;
-    let reads = listing.files.into_iter().zip(keys).map(|(file, key)| {
-        let (source, limits) = (source.clone(), limits.clone());
-        async move {
-            let found = match key {
-                Some(key) => Ok((key, true)),
-                None => read::content(&source, &file, &limits).await.map(|it| (read::key(&it), it.is_ok())),
-            };
-            (file, found)
-        }
+    let reads = listing.files.into_iter().zip(keys).map(|(file, key)| async move {
+        let found = match key {
+            Some(key) => Ok((key, true)),
+            None => read::content(source, &file, limits).await.map(|it| (read::key(&it), it.is_ok())),
+        };
+        (file, found)
     });
     let mut found = CorpusFiles {
         rejected: listing.rejected,

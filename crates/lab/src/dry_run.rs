@@ -37,7 +37,9 @@ pub async fn plan_summary(session: &Session, prepared: &PreparedRun) -> Result<P
     Ok(PlanSummary {
         combinations: combinations.collect(),
         search: (!search.is_exhaustive()).then(|| search.name().to_owned()),
-        cost: Some(CostEstimate::of(experiment, caps, plan, questions, &texts, &to_run)),
+        cost: Some(
+            CostEstimate::of(experiment, caps, plan, questions, &texts, &to_run).within(session.budget().total()),
+        ),
         time: Some(estimate_time(plan, prepared.run_context.components(), *text_bytes, &to_run, &history)),
         dataset: prepared.dataset.clone(),
         rejected: prepared.rejected.clone(),

@@ -11,11 +11,12 @@ use crate::{
     bundle::Bundle,
     corpus::{CorpusState, CorpusSurvey, load, survey},
     healing::execute,
+    lineage,
     plan::{Plan, PlanInputs},
     prepare::{LostEvidence, lost_evidence},
     record::{IndexedDocument, RunRecord, SearchedCorpus, experiment_of},
     session::{used_databases, used_models::identities},
-    task::RunContext,
+    task::{ModelHandles, RunContext},
     versions::VersionPlace,
     workspace::ClaimedArtifacts,
 };
@@ -42,6 +43,8 @@ pub struct CorpusFollower {
     record: RunRecord,
     trial: String,
     place: VersionPlace,
+    /// The models of the experiment, which stay open from one version to the next.
+    models: Arc<ModelHandles>,
     /// How many versions stay.
     keep: usize,
     /// The state that the newest version searches.
@@ -158,13 +161,14 @@ impl CorpusFollower {
         let place = VersionPlace::open(place, session.setup())?;
         let lock = lock(&session, &place)?;
         place.remove_drafts();
-        let known = place.newest().await?.and_then(|(_, manifest)| {
+        let known = place.newest().await?.and_then(|manifest| {
             let is_same = manifest.run == record.id() && manifest.trial == trial;
             let corpus = manifest.corpus.filter(|_| is_same)?;
             Some(KnownCorpus { version: corpus.version, files: None })
         });
         let (trial, artifacts) = (trial.to_owned(), BTreeSet::new());
-        Ok(Self { session, record, trial, place, keep, known, artifacts, _lock: lock })
+        let models = Arc::new(session.models());
+        Ok(Self { session, record, trial, place, models, keep, known, artifacts, _lock: lock })
     }
 
     /// The place of the versions.
@@ -211,7 +215,7 @@ impl CorpusFollower {
             let Some(source) = found.source.clone().filter(|_| mistakes.is_empty()) else {
                 return Err(Error::Refused(mistakes));
             };
-            let version = found.state().version;
+            let version = found.state().version.clone();
             if let Some(known) = self.known.as_mut().filter(|known| known.version == version) {
                 known.files.get_or_insert_with(|| files_of(&found));
                 return Ok(None);
@@ -264,7 +268,7 @@ impl CorpusFollower {
             source,
             session.workspace().scratch_folder(),
             record.id(),
-            Arc::new(session.models()),
+            self.models.clone(),
         ));
         let outcome = execute(session, claimed, &plan, &run_context).await?;
         if let Some((id, reason)) = outcome.failed.iter().min_by_key(|(id, _)| **id) {
@@ -277,7 +281,7 @@ impl CorpusFollower {
                  again, and nothing that was paid for is paid again"
             )));
         }
-        let (Some(inputs), state) = (corpora.into_iter().next(), found.state()) else {
+        let (Some(inputs), state) = (corpora.into_iter().next(), found.state().clone()) else {
             return Err(Error::Unusable(format!("trial `{}` searches nothing", self.trial)));
         };
         let name = |id| outcome.outputs.get(&id).cloned().unwrap_or_else(|| plan.tasks[id].artifact());
@@ -315,9 +319,11 @@ impl CorpusFollower {
         if artifacts.is_empty() {
             return Ok(());
         }
-        let store = self.session.workspace().store();
-        let garbage = upkeep::find_unused(store, artifacts).await?;
-        Ok(upkeep::remove(store, &garbage, |_| {}).await?)
+        let workspace = self.session.workspace();
+        let garbage = upkeep::find_unused(workspace.store(), artifacts).await?;
+        upkeep::remove(workspace.store(), &garbage, |_| {}).await?;
+        let gone = garbage.unused.into_iter().map(|artifact| artifact.name).collect();
+        lineage::remove(workspace, self.record.id(), &gone).await
     }
 }
 

@@ -59,6 +59,7 @@ pub(crate) async fn gather(
         trials.push(gather_trial(prepared, part, outcome, i, &metrics, &mut known).await?);
     }
     let client = prepared.run_context.models().client();
+    client.budget().look_at_total().await?;
     let budget = BudgetResult::of(client.budget());
     let winner = choose(&mut trials, &metrics, &experiment.evaluate.objective, &prepared.questions);
     let function_errors = trials.iter().map(|trial| trial.function_failures.len()).sum();

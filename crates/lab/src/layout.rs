@@ -24,6 +24,8 @@ const PROBES: &str = "probes";
 const SCRATCH: &str = "scratch";
 /// The folder of parts of indexes of texts, in the folder of files that are of no use to other machines.
 pub(crate) const INDEX_PARTS: &str = "index-parts";
+/// The folder, among the scratch files, of what runs have counted in shards and chunks.
+pub(crate) const SUMMARIES: &str = "summaries";
 const WORKERS: &str = "workers";
 const QUALIFICATIONS: &str = "qualifications";
 const USAGE: &str = "usage";
@@ -81,6 +83,8 @@ pub enum RunFileName {
     Lineage,
     /// The report page.
     Report,
+    /// The documents that the run was made from.
+    Documents,
     /// What the run was made from: its provenance.
     Frozen,
     /// What the leaderboard says, and the questions.
@@ -91,12 +95,13 @@ pub enum RunFileName {
 
 impl RunFileName {
     /// All of them, in the order in which they are copied.
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Experiment,
         Self::Events,
         Self::Artifacts,
         Self::Lineage,
         Self::Report,
+        Self::Documents,
         Self::Frozen,
         Self::Summary,
         Self::Results,
@@ -110,6 +115,7 @@ impl RunFileName {
             Self::Artifacts => "artifacts.json",
             Self::Lineage => "lineage.json",
             Self::Report => "report.html",
+            Self::Documents => "documents.jsonl",
             Self::Frozen => "frozen.json",
             Self::Summary => "summary.json",
             Self::Results => "results.json",
@@ -396,6 +402,7 @@ impl store::Layout for Names {
                 let file = match known {
                     Some(RunFileName::Results) => store::RunFile::Results,
                     Some(RunFileName::Artifacts) => store::RunFile::Artifacts,
+                    Some(RunFileName::Documents) => store::RunFile::Other,
                     _ if file.ends_with(".jsonl") => store::RunFile::Log,
                     _ if file.ends_with(".json") => store::RunFile::Json,
                     _ => store::RunFile::Other,
@@ -475,7 +482,8 @@ mod tests {
             _ => None,
         });
         use store::RunFile as Of;
-        let expected = [Of::Other, Of::Log, Of::Artifacts, Of::Json, Of::Other, Of::Json, Of::Json, Of::Results];
+        let expected =
+            [Of::Other, Of::Log, Of::Artifacts, Of::Json, Of::Other, Of::Other, Of::Json, Of::Json, Of::Results];
         assert_eq!(files, expected.map(Some));
         assert_eq!(kind(&report_part("r", "trial-0.js")), ObjectKind::Run { run: "r".to_owned(), file: Of::Other });
         assert_eq!((kind(&latest("animals")), kind(&questions(b"x"))), (ObjectKind::Pointer, ObjectKind::Input));

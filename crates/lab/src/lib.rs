@@ -107,9 +107,10 @@ pub use scoring::{CompareError, MetricScores, RowScores, ScoreResults, ScoredAns
 pub use session::Session;
 pub use setup::{ClusterSetup, Connect, Control, Setup};
 pub use spec::{
-    AnswersSpec, CorpusSpec, DatasetSpec, EngineSpec, EvaluateSpec, Experiment, GenerateSpec, LocalEngineSpec,
-    Override, RayEngineSpec, ReplySource, ScoringChoice, ScoringSpec, Spaces, SpecError, SpecTextError, StageSpec,
-    SystemSpec, SystemVersion, TrackerConfig, TrackerSettingsError, Unanchored, WarningSpec, nearest,
+    AnswersSpec, BudgetSpec, CorpusSpec, DatasetSpec, EngineSpec, EvaluateSpec, Experiment, GenerateSpec,
+    LocalEngineSpec, Override, RayEngineSpec, ReplySource, ScoringChoice, ScoringSpec, Spaces, SpecError,
+    SpecTextError, StageSpec, SystemSpec, SystemVersion, TrackerConfig, TrackerSettingsError, Unanchored, WarningSpec,
+    nearest,
 };
 pub use task::read::{ReadContent, content as read_file};
 pub use versions::{CurrentVersion, PipelineVersion, VersionPlace};

@@ -12,7 +12,7 @@ use crate::{
     workspace::Workspace,
 };
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// Raise when the fields or their meaning change.
 const VERSION: u32 = 1;
@@ -94,6 +94,35 @@ impl Lineage {
         self.artifacts.len() > before
     }
 
+    /// Drops artifacts that are gone, if nothing that is left was made from them. Returns whether there were any.
+    fn remove(&mut self, gone: &BTreeSet<String>) -> bool {
+        let mut stays: Vec<bool> = self.artifacts.iter().map(|name| !gone.contains(name)).collect();
+        for (place, inputs) in self.inputs.iter().enumerate().rev() {
+            if stays[place] {
+                inputs.iter().flat_map(|sequence| sequence.places()).for_each(|input| stays[input] = true);
+            }
+        }
+        if stays.iter().all(|stays| *stays) {
+            return false;
+        }
+        // Where each artifact stands when the others are gone.
+        let places: Vec<usize> = stays
+            .iter()
+            .scan(0, |next, stays| {
+                let place = *next;
+                *next += usize::from(*stays);
+                Some(place)
+            })
+            .collect();
+        let artifacts = std::mem::take(&mut self.artifacts).into_iter().zip(std::mem::take(&mut self.inputs));
+        for ((name, inputs), _) in artifacts.zip(&stays).filter(|(_, stays)| **stays) {
+            self.artifacts.push(name);
+            let inputs = inputs.into_iter().flat_map(PlaceSequence::places).map(|input| places[input]);
+            self.inputs.push(sequences(inputs));
+        }
+        true
+    }
+
     /// The artifacts, each with whether something holds for it or for an artifact that it was made from.
     pub(crate) fn inherited(&self, holds: impl Fn(&str) -> bool) -> impl Iterator<Item = (&str, bool)> {
         let mut found = Vec::with_capacity(self.artifacts.len());
@@ -120,9 +149,22 @@ pub(crate) async fn record(workspace: &Workspace, run: &str, plan: &Plan) -> Res
     if workspace.is_reading() || !plan.tasks.iter().any(has_inputs) {
         return Ok(());
     }
+    change(workspace, run, |lineage| lineage.add(plan)).await
+}
+
+/// Drops artifacts that were removed from the store out of the lineage of a run.
+///
+/// # Errors
+/// If it cannot be written.
+pub(crate) async fn remove(workspace: &Workspace, run: &str, gone: &BTreeSet<String>) -> Result<(), Error> {
+    change(workspace, run, |lineage| lineage.remove(gone)).await
+}
+
+/// Changes the lineage in the folder of a run on this machine, and writes it if `change` says that it is another one.
+async fn change(workspace: &Workspace, run: &str, change: impl FnOnce(&mut Lineage) -> bool) -> Result<(), Error> {
     let kept = std::fs::read(RunFileName::Lineage.within(&workspace.run_folder(run))).ok();
     let mut lineage = kept.and_then(|bytes| Lineage::parse(&bytes)).unwrap_or_default();
-    if !lineage.add(plan) {
+    if !change(&mut lineage) {
         return Ok(());
     }
     let bytes = serde_json::to_vec(&lineage).map_err(Error::table)?;
@@ -140,6 +182,23 @@ pub(crate) mod tests {
             artifacts: artifacts.iter().map(|(name, _)| (*name).to_owned()).collect(),
             inputs: artifacts.iter().map(|(_, inputs)| sequences(inputs.iter().copied())).collect(),
         }
+    }
+
+    #[test]
+    fn an_artifact_that_is_gone_is_dropped_unless_something_left_was_made_from_it() {
+        let all: &[(&str, &[usize])] =
+            &[("a", &[]), ("old", &[]), ("b", &[]), ("of old", &[1]), ("index", &[0, 2]), ("old index", &[0, 1, 2])];
+        let gone = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let mut found = lineage(all);
+        assert!(found.remove(&gone(&["old", "of old", "old index"])));
+        assert_eq!(found, lineage(&[("a", &[]), ("b", &[]), ("index", &[0, 1])]));
+        assert!(!found.remove(&gone(&["old"])));
+        let mut found = lineage(all);
+        assert!(found.remove(&gone(&["old", "of old"])));
+        assert_eq!(
+            found,
+            lineage(&[("a", &[]), ("old", &[]), ("b", &[]), ("index", &[0, 2]), ("old index", &[0, 1, 2])])
+        );
     }
 
     #[test]

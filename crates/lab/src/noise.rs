@@ -133,7 +133,7 @@ pub async fn noise(session: &Session, trial: &str, metric: &str, design: NoiseDe
         return Err(failure.unwrap_or(Error::TooFewScores { scored: scores.len(), asked: order.len() }));
     };
     let n = found.questions.len();
-    Ok(NoiseResult {
+    let result = NoiseResult {
         trial: trial.to_owned(),
         metric: metric.to_owned(),
         noise,
@@ -147,7 +147,8 @@ pub async fn noise(session: &Session, trial: &str, metric: &str, design: NoiseDe
             noise.standard_error(n, 3, 1),
             noise.standard_error(n, 1, 3),
         ],
-    })
+    };
+    settlement::settle(repeats.models.client(), &session.setup().control.progress, Ok(result)).await
 }
 
 /// What [`noise`] should cost. Calls that are in the journal already are not

@@ -32,11 +32,14 @@ use eval::{Question, dataset::DatasetReport};
 use models::Identity;
 use rag::{
     Component, PipelineConfig,
-    load::{Rejected, Unread},
+    load::{Rejected, Unread, similar_names},
 };
 use searched::check_search;
 use std::{collections::BTreeMap, sync::Arc};
 use text_sample::TextSample;
+
+/// The most pairs of similar names that are told.
+const SIMILAR_NAMES: usize = 3;
 
 /// An experiment that was checked as a whole and can run.
 pub struct PreparedRun {
@@ -54,6 +57,8 @@ pub struct PreparedRun {
     pub rejected: Vec<Rejected>,
     /// Files that could not be read now: the next run reads them.
     pub unread: Vec<Unread>,
+    /// Some pairs of documents whose names differ only in case, or in how their letters are put together.
+    pub similar_names: Vec<(String, String)>,
     /// Questions that are left out of this run, since their evidence stands in
     /// a file that could not be read.
     pub left_out: Vec<String>,
@@ -129,10 +134,20 @@ impl Session {
     }
 }
 
+/// Says before a run that no call will be paid.
+fn warn_of_total(session: &Session) {
+    let Some(total) = session.budget().total() else { return };
+    for cap in total.used_up() {
+        session.setup().control.progress.warn(budget::used_up(&total, cap));
+    }
+}
+
 async fn check_and_plan(session: &Session, claimed: &mut ClaimedArtifacts) -> Result<PreparedRun, Error> {
     session.workspace().probe_and_flush().await?;
     let experiment = &session.experiment;
-    let caps = session.budget().caps();
+    session.budget().look_at_total().await?;
+    let caps = budget::dollar_caps(session.budget());
+    warn_of_total(session);
     let mut mistakes = budget::unpriced(&caps, &experiment.models, &used_models(experiment));
     mistakes.extend(budget::unpriced_systems(&caps, &experiment.systems));
     mistakes.extend(check_judges(session).await?);
@@ -156,6 +171,9 @@ async fn check_and_plan(session: &Session, claimed: &mut ClaimedArtifacts) -> Re
     let trials = trial::grid(experiment);
     let plan = sources.plan(session, &trials, &questions, None);
     let run = format!("{}-{}", experiment.name, plan.key().short());
+    let paths = sources.corpus.files.files.iter().map(|(file, _)| file.path.as_str());
+    let similar_names = similar_names(paths, SIMILAR_NAMES);
+    let similar_names = similar_names.into_iter().map(|(one, other)| (one.to_owned(), other.to_owned())).collect();
     let mut facts = facts::planned(experiment, &trials, &sources.identities, corpus.facts, &questions);
     facts.questions.lost = corpus.lost_evidence;
     let run_context = Arc::new(run_context(session, source, questions.clone(), &run)?);
@@ -168,6 +186,7 @@ async fn check_and_plan(session: &Session, claimed: &mut ClaimedArtifacts) -> Re
         text_sample: Arc::new(corpus.text_sample),
         rejected: corpus.rejected.into_iter().chain(sources.corpus.files.rejected.iter().cloned()).collect(),
         unread: loaded.unread,
+        similar_names,
         left_out: corpus.left_out,
         lost_questions: corpus.lost_questions,
         dataset: experiment.dataset.as_ref().map(|_| report),

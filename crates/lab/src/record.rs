@@ -1,15 +1,20 @@
 //! The record of a finished run ([`RunRecord`]), stored with its results. It holds what
 //! the leaderboard says, and the run's provenance ([`RunProvenance`]): the resolved
-//! experiment, the documents, and where each trial's chunks and indexes are. Commands
+//! experiment, the state of the corpus, and where each trial's chunks and indexes are. Commands
 //! that query or show a run read this record and never the experiment file, which may
 //! have changed since.
 
 mod changes;
+mod documents;
 #[cfg(test)]
 pub(crate) mod fixture;
 
 pub use changes::changed_since;
-pub(crate) use changes::what_differs;
+pub use documents::IndexedDocument;
+pub(crate) use {
+    changes::what_differs,
+    documents::{parse_documents, write_documents},
+};
 
 use crate::{
     Board, Error, PreparedRun, Session,
@@ -30,13 +35,13 @@ use crate::{
 };
 use eval::{Question, statistics::Summary as MeanScore};
 use models::Identity;
-use rag::{PipelineConfig, index::IndexKind, load::SourceFile, vector_index::VectorIndexConfig};
+use rag::{PipelineConfig, index::IndexKind, vector_index::VectorIndexConfig};
 use serde::{Deserialize, Serialize};
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
-    path::Path,
+    path::{Path, PathBuf},
 };
-use store::Key;
 
 /// The format of [`RunProvenance`].
 const VERSION: u32 = 1;
@@ -56,9 +61,9 @@ pub struct RunProvenance {
     /// Which state of the corpus was read. Older versions did not write it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corpus: Option<CorpusState>,
-    /// The documents' files. A bundle does not list them.
-    #[serde(default)]
-    pub documents: Vec<IndexedDocument>,
+    /// The documents' files in records of earlier versions. Now they have a file of their own: [`RunRecord::documents`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) documents: Vec<IndexedDocument>,
     /// When the documents were read, in milliseconds since 1970; no document is newer.
     pub read_ms: i64,
     /// The trials, in the order of the grid.
@@ -72,24 +77,6 @@ pub struct RunProvenance {
     /// The experiment file, relative to the folder of the store if it is below it.
     #[serde(default)]
     file: Option<String>,
-}
-
-/// A file of a run's corpus.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct IndexedDocument {
-    /// Its path below the corpus' root.
-    pub path: String,
-    /// Its size.
-    pub bytes: u64,
-    /// The digest of its bytes.
-    pub key: Key,
-}
-
-impl IndexedDocument {
-    /// A file with the digest of its bytes.
-    pub(crate) fn of((file, key): &(SourceFile, Key)) -> Self {
-        Self { path: file.path.clone(), bytes: file.bytes, key: *key }
-    }
 }
 
 /// A trial, and the artifacts that it searches.
@@ -146,6 +133,8 @@ pub(crate) struct OneTrial {
 pub struct RunRecord {
     summary: RunSummary,
     provenance: Option<RunProvenance>,
+    /// The run's folder, where its list of documents is read when somebody asks for it; none if the provenance has them.
+    folder: Option<PathBuf>,
 }
 
 impl RunProvenance {
@@ -175,18 +164,16 @@ impl RunProvenance {
             );
             trials.push(ProvenanceTrial { trial: trial.clone(), inputs });
         }
-        let documents = sources.corpus.files.files.iter().map(IndexedDocument::of);
         // Runs are identified by their plan. If this plan has already run without overrides, it stays recorded as such.
-        let before = Self::read(&session.workspace().run_folder(&prepared.run));
-        let was_without_overrides = matches!(before, Ok(Some(kept)) if kept.overrides.is_empty());
-        let overrides = if was_without_overrides { Vec::new() } else { session.experiment.overrides.clone() };
+        let before = RunStart::read(&session.workspace().run_folder(&prepared.run)).map(|start| start.overrides);
+        let overrides = before.filter(Vec::is_empty).unwrap_or_else(|| session.experiment.overrides.clone());
         Self {
             version: VERSION,
             formats: ArtifactFormats::current(),
             experiment: session.experiment.text_without_secrets(),
             identities: sources.identities.clone(),
-            corpus: Some(sources.corpus.state()),
-            documents: documents.collect(),
+            corpus: Some(sources.corpus.state().clone()),
+            documents: Vec::new(),
             read_ms: sources.corpus.read_ms,
             trials,
             artifacts,
@@ -234,6 +221,39 @@ impl RunProvenance {
             }
             _ => Err(error),
         })
+    }
+}
+
+/// Writes which documents a run is made from into its folder, unless they stand there already.
+pub(crate) async fn write_run_documents(session: &Session, prepared: &PreparedRun) -> Result<(), Error> {
+    let (workspace, corpus) = (session.workspace(), &prepared.sources.corpus);
+    let folder = workspace.run_folder(&prepared.run);
+    let before = RunStart::read(&folder).and_then(|start| start.corpus);
+    let is_same = before.is_some_and(|before| before.version == corpus.state().version);
+    if is_same && RunFileName::Documents.within(&folder).is_file() {
+        return Ok(());
+    }
+    let mut lines = Vec::new();
+    write_documents(&mut lines, corpus.files.files.iter().map(IndexedDocument::of)).map_err(Error::table)?;
+    workspace.write_run_file(&prepared.run, RunFileName::Documents, lines).await
+}
+
+/// How a run was started: the parts of its provenance that are needed without the rest, in which earlier versions list all
+/// documents.
+#[derive(Deserialize)]
+struct RunStart {
+    #[serde(default)]
+    overrides: Vec<String>,
+    #[serde(default)]
+    file: Option<String>,
+    #[serde(default)]
+    corpus: Option<CorpusState>,
+}
+
+impl RunStart {
+    /// Reads it in a run's folder; none if it is not there, or cannot be read.
+    fn read(folder: &Path) -> Option<Self> {
+        serde_json::from_slice(&std::fs::read(RunFileName::Frozen.within(folder)).ok()?).ok()
     }
 }
 
@@ -322,7 +342,16 @@ impl RunRecord {
     pub(crate) fn of_files(summary: &[u8], provenance: &[u8]) -> Result<Self, Error> {
         let of_other = || Error::Unusable("another version of reverie wrote its scores in another format".to_owned());
         let summary = RunSummary::read(summary).ok_or_else(of_other)?;
-        Ok(Self { summary, provenance: Some(RunProvenance::parse(provenance).map_err(Error::table)?) })
+        let provenance = Some(RunProvenance::parse(provenance).map_err(Error::table)?);
+        Ok(Self { summary, provenance, folder: None })
+    }
+
+    /// The same record with the documents that a file of their own lists.
+    pub(crate) fn with_documents(mut self, documents: Option<Vec<IndexedDocument>>) -> Self {
+        if let (Some(provenance), Some(documents)) = (&mut self.provenance, documents) {
+            provenance.documents = documents;
+        }
+        self
     }
 
     /// A record of these results, by an experiment of this text.
@@ -330,7 +359,7 @@ impl RunRecord {
     pub(crate) fn of_results(results: &Results, experiment: &str) -> Self {
         let (experiment, formats) = (experiment.to_owned(), ArtifactFormats::current());
         let provenance = RunProvenance { version: VERSION, formats, experiment, ..RunProvenance::default() };
-        Self { summary: RunSummary::of(results, 0), provenance: Some(provenance) }
+        Self { summary: RunSummary::of(results, 0), provenance: Some(provenance), folder: None }
     }
 
     /// The results, with every passage.
@@ -456,8 +485,22 @@ impl RunRecord {
     ///
     /// # Errors
     /// As [`RunRecord::provenance`].
-    pub fn documents(&self) -> Result<&[IndexedDocument], Error> {
-        Ok(&self.provenance()?.documents)
+    pub fn documents(&self) -> Result<Cow<'_, [IndexedDocument]>, Error> {
+        self.documents_of(self.provenance()?)
+    }
+
+    /// The documents, also of a run whose artifacts are in another format; none if they cannot be read.
+    pub(crate) fn readable_documents(&self) -> Cow<'_, [IndexedDocument]> {
+        self.readable_provenance().and_then(|provenance| self.documents_of(provenance).ok()).unwrap_or_default()
+    }
+
+    fn documents_of<'a>(&self, provenance: &'a RunProvenance) -> Result<Cow<'a, [IndexedDocument]>, Error> {
+        let Some(folder) = self.folder.as_ref().filter(|_| provenance.documents.is_empty()) else {
+            return Ok(Cow::Borrowed(&provenance.documents));
+        };
+        let path = RunFileName::Documents.within(folder);
+        let lines = Error::allow_missing(&path, std::fs::read(&path))?.unwrap_or_default();
+        parse_documents(&lines).map(Cow::Owned)
     }
 
     /// The trial that answers ([`Results::answering`]).
@@ -511,7 +554,7 @@ impl RunRecord {
             documents,
             ..provenance.with_trials(vec![ProvenanceTrial { trial: trial.clone(), inputs }], artifacts)
         };
-        Ok(Self { summary: self.summary.clone(), provenance: Some(provenance) })
+        Ok(Self { summary: self.summary.clone(), provenance: Some(provenance), folder: None })
     }
 
     /// The system that a trial asked, if it is no pipeline.
@@ -583,7 +626,7 @@ pub async fn chosen_record(session: &Session, run: Option<&str>) -> Result<RunRe
 /// replaces that file's run as the last one.
 pub async fn same_name_warning(session: &Session) -> Option<String> {
     let run = session.workspace().last_here(&session.experiment.name)?;
-    let theirs = RunProvenance::read(&session.workspace().run_folder(&run)).ok()??.file?;
+    let theirs = RunStart::read(&session.workspace().run_folder(&run))?.file?;
     let ours = file_of(session)?;
     (theirs != ours).then(|| {
         format!(
@@ -605,7 +648,7 @@ pub async fn record_of(session: &Session, run: &str) -> Result<RunRecord, Error>
         Some(kept) => kept,
         None => RunSummary::of(&workspace.results(run).await?, results_bytes(&folder)),
     };
-    Ok(RunRecord { summary, provenance: RunProvenance::read(&folder)? })
+    Ok(RunRecord { summary, provenance: RunProvenance::read(&folder)?, folder: Some(folder) })
 }
 
 /// The experiment of a run as it was. Withheld secrets are taken from the experiment file as it is

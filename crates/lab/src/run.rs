@@ -13,7 +13,7 @@ use crate::{
     healing::Healing,
     layout::{self, RunFileName},
     plan::{Outputs, Trial, TrialTasks},
-    record::RunProvenance,
+    record::{RunProvenance, write_run_documents},
     results::Results,
     run_summary::summary_json,
     settlement::settle,
@@ -87,6 +87,7 @@ impl<'a> Run<'a> {
         results.warnings = warnings(session, prepared, &outcome, &mut results).await;
         let found = serde_json::to_vec(&results).map_err(Error::table)?;
         let provenance = RunProvenance::of(session, prepared, &outcome).to_json()?;
+        write_run_documents(session, prepared).await?;
         workspace.write_run_file(&prepared.run, RunFileName::Frozen, provenance).await?;
         let summary = summary_json(&results, found.len())?;
         workspace.write_run_file(&prepared.run, RunFileName::Summary, summary).await?;
@@ -179,7 +180,7 @@ fn log_start(session: &Session, prepared: &PreparedRun) {
 /// Writes into the event log how a run ended.
 fn log_end(prepared: &PreparedRun, outcome: &PlanOutcome, results: &Results) {
     let run_context = &prepared.run_context;
-    if let Some(budget) = results.budget.as_ref().filter(|budget| budget.reached.is_some()) {
+    if let Some(budget) = results.budget.as_ref().filter(|budget| budget.is_reached()) {
         run_context.log("budget_reached", json!(budget));
     }
     if results.damaged_entries > 0 {
@@ -206,7 +207,7 @@ fn dataset_version(session: &Session, prepared: &PreparedRun) -> Option<DataVers
 /// The version of the corpus.
 fn corpus_version(session: &Session, prepared: &PreparedRun) -> DataVersion {
     DataVersion {
-        version: prepared.sources.corpus.state().version,
+        version: prepared.sources.corpus.state().version.clone(),
         source: session.experiment.corpus.source.clone(),
         rows: prepared.documents,
         bytes: Some(prepared.text_bytes),

@@ -37,13 +37,19 @@ pub struct Session {
 }
 
 impl Session {
-    /// Opens the store and the journal of an experiment.
+    /// Opens the store and the journal of an experiment. What its calls cost counts for the total of the experiment.
     ///
     /// # Errors
     /// If the store cannot be used.
     pub fn open(experiment: Experiment, setup: Setup) -> Result<Self, Error> {
         let workspace = Workspace::open(&experiment, &setup)?;
-        Ok(Self::of(experiment, setup, workspace))
+        let session = Self::of(experiment, setup, workspace);
+        // A service is not a start of the experiment.
+        if !session.setup.control.forgets_answers {
+            let (total, journal) = (session.experiment.evaluate.budget.total, session.workspace.journal().clone());
+            session.budget.count_total(total, journal, &session.experiment.name);
+        }
+        Ok(session)
     }
 
     /// Opens an experiment's store for reading: nothing in it is made or
@@ -70,7 +76,7 @@ impl Session {
     }
 
     fn of(experiment: Experiment, setup: Setup, workspace: Workspace) -> Self {
-        let file_caps = experiment.evaluate.budget;
+        let file_caps = experiment.evaluate.budget.run();
         let budget = match (&setup.cluster.shared_budget, &setup.cluster.lessor) {
             (Some((name, caps)), Some(lessor)) => Budget::shared(name.clone(), *caps, lessor.clone()),
             _ => Budget::new(Caps { usd: setup.budget_usd.or(file_caps.usd), ..file_caps }),
@@ -141,6 +147,7 @@ impl Session {
             Some(lessor) => client.with_lessor(lessor.clone()),
             None => client,
         };
+        let client = if self.setup.control.sends_batches { client.with_batches() } else { client };
         ModelHandles::new(experiment.models.clone(), self.context.clone(), client)
     }
 

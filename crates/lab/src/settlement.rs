@@ -13,6 +13,9 @@ pub(crate) async fn settle<T>(client: &Client, progress: &Progress, result: Resu
     if let Some(calls) = begun(client) {
         progress.warn(format!("{calls} did not end in time, and may be paid again"));
     }
+    if let Some(left) = left_in_batches(client) {
+        progress.warn(left);
+    }
     let Err(error) = result else { return result };
     let error = cause(client, error);
     match lost {
@@ -28,6 +31,15 @@ fn begun(client: &Client) -> Option<String> {
         1 => Some("1 call of a model that had begun".to_owned()),
         n => Some(format!("{n} calls of models that had begun")),
     }
+}
+
+/// What becomes of batches that are not done, in words.
+fn left_in_batches(client: &Client) -> Option<String> {
+    let (batches, calls) = client.n_batched();
+    let what = if batches == 1 { "1 batch goes on".to_owned() } else { format!("{batches} batches go on") };
+    (batches > 0).then(|| {
+        format!("{what} at the provider, with {calls} calls: the next run takes the answers, and pays for none twice")
+    })
 }
 
 /// The failure of a client, if this error only follows from it.

@@ -46,6 +46,9 @@ pub struct Control {
     /// Whether the journal is off, so that answers are neither stored nor reused: a service must
     /// not keep what it was asked.
     pub forgets_answers: bool,
+    /// Whether calls are sent in batches where the settings of a model ask for it: runs do so, because nobody waits for
+    /// a single answer.
+    pub sends_batches: bool,
 }
 
 impl Control {

@@ -10,7 +10,7 @@
 
 use crate::{
     Error, Setup,
-    bundle::{Bundle, BundleManifest},
+    bundle::{Bundle, BundleManifest, MANIFEST, remove_bundle_files},
     clock::{compact_utc, now_ms},
     corpus::CorpusState,
     layout::LAYOUT,
@@ -82,18 +82,18 @@ impl VersionPlace {
         Ok(Self { address, store, setup: setup.clone() })
     }
 
-    /// The versions at an address, to be read; none if no version is served there.
+    /// The versions at an address, to be read, and the one that is served; none if no version is served there.
     ///
     /// # Errors
     /// If the place cannot be read.
-    pub async fn open_to_read(address: &str, setup: &Setup) -> Result<Option<Self>, Error> {
+    pub async fn open_to_read(address: &str, setup: &Setup) -> Result<Option<(Self, CurrentVersion)>, Error> {
         let address = address.trim_end_matches('/').to_owned();
         if !store::is_url(&address) && !Path::new(&address).join(CURRENT).is_file() {
             return Ok(None);
         }
         let store = ArtifactStore::open_to_read(&address, &setup.store_options, LAYOUT)?;
         let place = Self { address, store, setup: setup.clone() };
-        Ok(place.current().await?.is_some().then_some(place))
+        Ok(place.current().await?.map(|current| (place, current)))
     }
 
     /// The address, without secrets.
@@ -187,11 +187,11 @@ impl VersionPlace {
     }
 
     /// The manifest of the newest version; none if there is none.
-    pub(crate) async fn newest(&self) -> Result<Option<(String, BundleManifest)>, Error> {
+    pub(crate) async fn newest(&self) -> Result<Option<BundleManifest>, Error> {
         for version in self.names().await?.into_iter().rev() {
             // One that is not whole is made again.
             if let Ok(manifest) = Bundle::manifest_at(&self.bundle(&version), &self.setup).await {
-                return Ok(Some((version, manifest)));
+                return Ok(Some(manifest));
             }
         }
         Ok(None)
@@ -200,19 +200,13 @@ impl VersionPlace {
     /// Removes all versions but the newest `keep`, the served one, and those that were made less than `grace_ms` ago, which
     /// a service may be opening. Returns the names of those that were removed.
     pub(crate) async fn remove_old(&self, keep: usize, grace_ms: i64) -> Result<Vec<String>, Error> {
-        let current = self.current().await?;
         let versions = self.list().await?;
-        let is_old = |version: &&PipelineVersion| version.made_ms < now_ms() - grace_ms;
-        let is_served = |version: &PipelineVersion| current.as_ref().is_some_and(|it| it.version == version.version);
-        let old = versions.iter().skip(keep.max(1)).filter(is_old).filter(|version| !is_served(version));
+        let is_old = |version: &&PipelineVersion| !version.is_current && version.made_ms < now_ms() - grace_ms;
+        let old = versions.iter().skip(keep.max(1)).filter(is_old);
         let mut removed = Vec::new();
         for PipelineVersion { version, .. } in old {
             if self.is_remote() {
-                // Without its manifest it is no bundle any more.
-                self.store.remove(&format!("{version}/manifest.json")).await?;
-                for name in self.store.list(version).await? {
-                    self.store.remove(&name).await?;
-                }
+                remove_bundle_files(&self.bundle(version), &self.setup).await?;
             } else {
                 let folder = Path::new(&self.address).join(version);
                 let gone = store::staged_path(&folder);
@@ -236,7 +230,7 @@ impl VersionPlace {
     async fn names(&self) -> Result<BTreeSet<String>, Error> {
         if self.is_remote() {
             let names = self.store.list("").await?;
-            let version = |name: &String| name.strip_suffix("/manifest.json").map(str::to_owned);
+            let version = |name: &String| name.strip_suffix(MANIFEST)?.strip_suffix('/').map(str::to_owned);
             return Ok(names.iter().filter_map(version).filter(|name| check_name(name).is_ok()).collect());
         }
         let folder = Path::new(&self.address);

@@ -11,11 +11,10 @@ use crate::{
     progress::Progress,
     session::{Session, pull_missing, used_models},
     setup::{ClusterSetup, Setup},
-    spec::Experiment,
+    spec::{BudgetSpec, Experiment},
     task::{self, ModelHandles, RunContext, RunInputs},
 };
 use eval::Question;
-use models::Caps;
 use rag::load::Source;
 use std::{
     collections::HashMap,
@@ -47,10 +46,12 @@ impl Worker {
         experiment.store.clone_from(&driver.store);
         experiment.corpus.source.clone_from(&driver.source);
         experiment.engine.local.cores = Some(driver.cores.max(1));
-        // The driver divides the budget of the file.
-        experiment.evaluate.budget = Caps::default();
+        // The driver divides the budget of the run. What all starts spend is counted in the store, by each worker.
+        let total = experiment.evaluate.budget.total;
+        experiment.evaluate.budget = BudgetSpec { total, ..BudgetSpec::default() };
         let cluster = ClusterSetup { shared_budget: driver.budget.clone(), ..setup.cluster };
-        let setup = Setup { budget_usd: None, cluster, ..setup };
+        let mut setup = Setup { budget_usd: None, cluster, ..setup };
+        setup.control.sends_batches = true;
         let progress = setup.control.progress.clone();
         let session = Session::open(experiment, setup)?;
         let mut mistakes = Vec::new();

@@ -7,6 +7,7 @@
 
 mod amount;
 mod answer_stream;
+mod batches;
 mod budget;
 mod caller;
 mod chat;
@@ -23,8 +24,11 @@ mod structured;
 mod texts;
 mod unsaved;
 
-pub use amount::{Allowance, AllowanceRequest, BudgetAmount, Caps, ReachedCap, SpentTotals};
+pub use amount::{
+    Allowance, AllowanceRequest, BudgetAmount, Caps, ReachedCap, SpentTotals, TotalCaps, TotalSpending, TotalSpent,
+};
 pub use answer_stream::{AnswerPiece, AnswerStream, PieceDivider};
+pub use batches::batch_answer_key;
 pub use budget::{Allowances, Budget, BudgetReport};
 pub use chat::Chat;
 pub use handle::{Embedder, Reranker, embedding_keys, holds_several_vectors};
@@ -33,9 +37,10 @@ pub use meter::{Meter, Spending};
 pub use service::ServiceHandle;
 
 use crate::{
-    ChatModel, ChatRequest, ChatResponse, EmbeddingModel, Error, Identity, JsonService, Limits, Model, RerankModel,
-    locked,
+    BatchEndpoint, ChatModel, ChatRequest, ChatResponse, EmbeddingModel, Error, Identity, JsonService, Limits, Model,
+    RerankModel, locked,
 };
+use batches::{BatchQueue, BatchQueues};
 use caller::Caller;
 use executor::{
     AdaptiveController, AdaptiveSettings, Call, ErrorClass, Limiter, LimiterStatus, RetryPolicy, Retryable,
@@ -69,7 +74,12 @@ pub struct Client {
     retry: RetryPolicy,
     lessor: Option<Arc<dyn Lessor>>,
     listener: Option<Listener>,
+    /// Whether calls of models whose settings ask for it are sent in batches.
+    sends_batches: bool,
 }
+
+/// The most calls of one model that wait for batches at once.
+const MOST_BATCHED: usize = 200_000;
 
 /// A request to a chat model, and its outcome.
 #[derive(Debug, Clone, Copy)]
@@ -95,6 +105,7 @@ struct ClientInner {
     texts: TextClaims,
     meter: Meter,
     unsaved: UnsavedAnswers,
+    batches: BatchQueues,
     /// Calls that go on although they were cancelled.
     finishing: TaskTracker,
 }
@@ -125,6 +136,7 @@ impl Client {
             retry: RetryPolicy::default(),
             lessor: None,
             listener: None,
+            sends_batches: false,
         }
     }
 
@@ -134,6 +146,19 @@ impl Client {
     pub fn without_journal(&self) -> Self {
         let inner = Arc::new(ClientInner { meter: self.meter(), ..ClientInner::default() });
         Self { inner, budget: Budget::default(), lessor: None, listener: None, ..self.clone() }
+    }
+
+    /// This client, which sends calls in batches where the settings of a model ask for it. Batches take hours, so only
+    /// runs use them. Without a journal, no call is sent in a batch.
+    #[must_use]
+    pub fn with_batches(self) -> Self {
+        Self { sends_batches: true, ..self }
+    }
+
+    /// Batches that providers work on, and the calls in them. They go on when this program ends, and the next run takes
+    /// their answers.
+    pub fn n_batched(&self) -> (usize, usize) {
+        self.inner.batches.in_progress()
     }
 
     /// This client, with limits that it shares with other processes. Models for
@@ -195,22 +220,22 @@ impl Client {
 
     /// A handle to a chat model.
     pub fn chat(&self, model: Arc<dyn ChatModel>) -> Chat {
-        Chat { caller: self.caller("chat", model.clone()), model }
+        Chat { caller: self.caller("chat", model.clone(), model.batches()), model }
     }
 
     /// A handle to an embedding model.
     pub fn embedder(&self, model: Arc<dyn EmbeddingModel>) -> Embedder {
-        Embedder { caller: self.caller(EMBEDDING, model.clone()), model }
+        Embedder { caller: self.caller(EMBEDDING, model.clone(), model.batches()), model }
     }
 
     /// A handle to a rerank model.
     pub fn reranker(&self, model: Arc<dyn RerankModel>) -> Reranker {
-        Reranker { caller: self.caller("rerank", model.clone()), model }
+        Reranker { caller: self.caller("rerank", model.clone(), None), model }
     }
 
     /// A handle to a service, such as a RAG system.
     pub fn service(&self, service: Arc<dyn JsonService>) -> ServiceHandle {
-        ServiceHandle { caller: self.caller("system", service.clone()), service, uses_journal: true }
+        ServiceHandle { caller: self.caller("system", service.clone(), None), service, uses_journal: true }
     }
 
     /// The state of each model's limit, by kind and name. A model that is
@@ -222,8 +247,30 @@ impl Client {
         limiters.values().map(|limited| (limited.name.clone(), limit(limited))).collect()
     }
 
-    fn caller(&self, kind: &'static str, model: Arc<dyn Model>) -> Caller {
-        let (identity, account, limits) = (model.identity(), model.account(), model.limits());
+    /// The queue of a model's batches, if its calls are sent in batches.
+    fn batch_queue(
+        &self,
+        kind: &'static str,
+        model: &dyn Model,
+        endpoint: Arc<dyn BatchEndpoint>,
+    ) -> Option<Arc<BatchQueue>> {
+        let journal = self.inner.journal.as_ref().filter(|journal| self.sends_batches && journal.is_writable())?;
+        let identity = model.identity();
+        let scope = KeyBuilder::new("batches")
+            .field("kind", kind)
+            .field("identity", &identity.of_calls())
+            .field("account", model.account())
+            .finish();
+        Some(self.inner.batches.of(scope.hex(), &identity.model, endpoint, journal.clone()))
+    }
+
+    fn caller(&self, kind: &'static str, model: Arc<dyn Model>, batches: Option<Arc<dyn BatchEndpoint>>) -> Caller {
+        let share = batches.as_ref().map(|batches| batches.settings().price_share);
+        let queue = batches.and_then(|batches| self.batch_queue(kind, &*model, batches));
+        let price_share = share.filter(|_| queue.is_some()).unwrap_or(1.0);
+        let (identity, account) = (model.identity(), model.account());
+        // Calls that wait for batches keep to no rate, and there may be very many.
+        let limits = if queue.is_some() { Limits::Fixed(MOST_BATCHED) } else { model.limits() };
         // Providers count by model and account, whatever the other parameters are.
         let key = KeyBuilder::new("limit")
             .field("kind", kind)
@@ -270,6 +317,8 @@ impl Client {
             },
             model: model.clone(),
             repeat: 0,
+            queue,
+            price_share,
         }
     }
 }

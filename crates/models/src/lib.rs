@@ -31,7 +31,8 @@ pub mod trace;
 pub use client::{
     Allowance, AllowanceRequest, Allowances, AnswerPiece, AnswerStream, Budget, BudgetAmount, BudgetReport, Caps, Chat,
     Client, Embedder, Exchange, LeaseRequest, Lessor, LessorError, Listener, Meter, ModelLimit, PieceDivider,
-    ReachedCap, Reranker, ServiceHandle, Spending, SpentTotals, embedding_keys, holds_several_vectors,
+    ReachedCap, Reranker, ServiceHandle, Spending, SpentTotals, TotalCaps, TotalSpending, TotalSpent, batch_answer_key,
+    embedding_keys, holds_several_vectors,
 };
 pub use cpu::CpuBudget;
 pub use executor::{RateHints, RetryPolicy};
@@ -41,10 +42,10 @@ pub use fetch::{
 };
 pub use ledger::{Ledger, ModelUsage};
 pub use model::{
-    Absence, COMMAND_SCHEME, Cap, Cause, ChatModel, ChatRequest, ChatResponse, EmbeddingModel, EndpointLimits, Error,
-    ErrorReport, Finish, FunctionError, Identity, InputKind, JsonService, Limits, LongTexts, Matrix, Message, Model,
-    ModelPlace, OnPiece, OnRestart, RerankModel, Role, ServiceReply, StatedUsage, Usage, retriever_section,
-    system_section,
+    Absence, BatchEndpoint, BatchLine, BatchSettings, BatchState, COMMAND_SCHEME, Cap, Cause, ChatModel, ChatRequest,
+    ChatResponse, EmbeddingModel, EndpointLimits, Error, ErrorReport, Finish, FunctionError, Identity, InputKind,
+    JsonService, Limits, LongTexts, Matrix, Message, Model, ModelPlace, OnPiece, OnRestart, RerankModel, Role,
+    ServiceReply, StatedUsage, Usage, retriever_section, system_section,
 };
 pub use provider::EndpointAccess;
 pub use registry::{ChatConfig, EmbeddingConfig, ModelConfig, RerankConfig};

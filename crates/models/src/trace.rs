@@ -111,6 +111,7 @@ impl SpanError for Error {
             Self::Timeout { .. } | Self::FinalTimeout { .. } => "timeout",
             Self::TooLarge { .. } => "too_large",
             Self::Stalled { .. } => "stalled",
+            Self::BatchLost { .. } => "batch_lost",
             Self::BudgetUnreachable { .. } => "budget_unreachable",
             Self::QuotaExhausted { .. } => "quota_exhausted",
             Self::BudgetExhausted { .. } => "budget_exhausted",

@@ -15,6 +15,7 @@
 //! (`reserve.rs`). The write-ahead log needs shared memory, so the file must
 //! lie on a local disk, not on a network file system.
 
+mod batches;
 mod erase;
 mod flush;
 mod maintenance;
@@ -23,20 +24,25 @@ mod reading;
 mod reserve;
 mod salvage;
 mod shared;
+mod spending;
 mod transfer;
 
 pub use erase::{EntryFilter, ErasedCalls};
 pub use maintenance::{DamagedEntry, JournalStatistics, ModelStatistics, Selection, Sweep};
 pub use salvage::Salvage;
 pub use shared::SharedJournal;
+pub(crate) use spending::copy_shares;
+pub use spending::{CallCosts, SpendingShare, SpendingShares};
 pub use transfer::CopiedCalls;
 pub(crate) use transfer::copy_calls;
 
 use crate::{Error, Key, space, staged::file_error};
+use batches::CREATE_BATCHES;
 use flush::Flusher;
 use maintenance::Reuse;
 use reserve::ReserveState;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, TransactionBehavior, params};
+use spending::CREATE_SPENDING;
 use std::{
     fs::File,
     os::unix::fs::MetadataExt,
@@ -338,6 +344,8 @@ fn prepare(connection: &mut Connection) -> rusqlite::Result<i64> {
     }
     connection.execute_batch(CREATE_REUSE)?;
     connection.execute_batch(CREATE_OUTBOX)?;
+    connection.execute_batch(CREATE_SPENDING)?;
+    connection.execute_batch(CREATE_BATCHES)?;
     version(connection)
 }
 

@@ -127,12 +127,26 @@ impl KeyBuilder {
     #[must_use]
     pub fn field(mut self, name: &str, value: &(impl Serialize + ?Sized)) -> Self {
         self.write(name.as_bytes());
-        let mut text = String::new();
-        match serde_json::to_value(value) {
-            Ok(value) => canonical(&value, &mut text),
-            Err(error) => text = format!("unserialisable: {error}"),
+        let mut text = Vec::new();
+        write_canonical(value, &mut text);
+        self.write(&text);
+        self
+    }
+
+    /// Adds a field holding a list, which gives the key that [`Self::field`] gives for it. The items are looked at one after
+    /// the other, because there may be a million.
+    #[must_use]
+    pub fn list(mut self, name: &str, items: impl IntoIterator<Item = impl Serialize>) -> Self {
+        self.write(name.as_bytes());
+        let mut text = vec![b'['];
+        for (i, item) in items.into_iter().enumerate() {
+            if i > 0 {
+                text.push(b',');
+            }
+            write_canonical(&item, &mut text);
         }
-        self.write(text.as_bytes());
+        text.push(b']');
+        self.write(&text);
         self
     }
 
@@ -155,40 +169,63 @@ impl KeyBuilder {
     }
 }
 
-fn canonical(value: &Value, out: &mut String) {
+/// Writes a value in canonical JSON, or why JSON cannot hold it.
+fn write_canonical(value: &(impl Serialize + ?Sized), out: &mut Vec<u8>) {
+    match serde_json::to_value(value) {
+        Ok(value) => canonical(&value, out),
+        Err(error) => out.extend_from_slice(format!("unserialisable: {error}").as_bytes()),
+    }
+}
+
+fn canonical(value: &Value, out: &mut Vec<u8>) {
     match value {
         Value::Object(map) => {
             let mut entries: Vec<_> = map.iter().collect();
             entries.sort_by(|a, b| a.0.as_bytes().cmp(b.0.as_bytes()));
-            out.push('{');
+            out.push(b'{');
             for (i, (name, value)) in entries.into_iter().enumerate() {
                 if i > 0 {
-                    out.push(',');
+                    out.push(b',');
                 }
-                out.push_str(&Value::String(name.clone()).to_string());
-                out.push(':');
+                write_plain(name, out);
+                out.push(b':');
                 canonical(value, out);
             }
-            out.push('}');
+            out.push(b'}');
         }
         Value::Array(items) => {
-            out.push('[');
+            out.push(b'[');
             for (i, value) in items.iter().enumerate() {
                 if i > 0 {
-                    out.push(',');
+                    out.push(b',');
                 }
                 canonical(value, out);
             }
-            out.push(']');
+            out.push(b']');
         }
-        plain => out.push_str(&plain.to_string()),
+        plain => write_plain(plain, out),
     }
+}
+
+/// Writes a value without parts, such as a text or a number.
+fn write_plain(value: &(impl Serialize + ?Sized), out: &mut Vec<u8>) {
+    // Texts and numbers are always JSON, and writing into memory does not fail.
+    let _ = serde_json::to_writer(out, value);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_list_gives_the_key_of_a_field_with_its_items() {
+        let items = [json!({"b": 1, "a": "\u{e4}\n\"x\""}), json!([1.5, null]), json!("text")];
+        for items in [&items[..], &items[..1], &[]] {
+            let field = KeyBuilder::new("t").field("items", &items).finish();
+            assert_eq!(KeyBuilder::new("t").list("items", items).finish(), field);
+        }
+    }
 
     #[test]
     fn object_order_does_not_change_a_key() {

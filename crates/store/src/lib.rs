@@ -29,8 +29,8 @@ pub use error::{DamageOutcome, Error};
 pub use event::{DamagedLine, Event, EventLog, EventLogContent};
 pub use http::{choose_cryptography, http_client};
 pub use journal::{
-    CopiedCalls, DamagedEntry, EntryFilter, ErasedCalls, Journal, JournalEntry, JournalStatistics, ModelStatistics,
-    Salvage, Selection, SharedJournal, Sweep,
+    CallCosts, CopiedCalls, DamagedEntry, EntryFilter, ErasedCalls, Journal, JournalEntry, JournalStatistics,
+    ModelStatistics, Salvage, Selection, SharedJournal, SpendingShare, SpendingShares, Sweep,
 };
 pub use key::{Key, KeyBuilder};
 pub use layout::{Layout, NoLayout, ObjectKind, RunFile};

@@ -8,6 +8,10 @@ use crate::{Key, Layout, ObjectKind};
 const CHECKSUMS: &str = "checksums";
 /// The folder of model calls that machines share.
 pub(crate) const CALLS: &str = "journal";
+/// The folder of what processes spend, by experiment.
+pub(crate) const SPENDING: &str = "spending";
+/// The folder of batches of calls that providers work on.
+pub(crate) const BATCHES: &str = "batches";
 /// The folder of damaged objects.
 pub(crate) const DAMAGED: &str = "damaged";
 /// The folder in which running runs say what they use.
@@ -26,6 +30,10 @@ pub(crate) enum Object {
     SetAside,
     /// A claim of a running run, or the mark of a removal.
     Claim,
+    /// A batch of calls that a provider works on.
+    Batch,
+    /// What a process spent.
+    Spending,
     /// A file of the journal, which belongs to one machine.
     Journal,
     /// Anything else.
@@ -40,6 +48,8 @@ impl Object {
             [CHECKSUMS, ..] => Self::Checksum,
             [DAMAGED, ..] => Self::SetAside,
             [LEASES | REMOVALS, ..] => Self::Claim,
+            [SPENDING, ..] => Self::Spending,
+            [BATCHES, ..] => Self::Batch,
             [file] if file.starts_with("journal.") => Self::Journal,
             _ => Self::OfLayout(layout.kind(name)),
         }
@@ -69,9 +79,10 @@ impl Object {
     }
 
     /// Whether it can be compared with a checksum or checked by its format. A copy of the store gets these objects;
-    /// checksums are written anew.
+    /// checksums are written anew, and what was spent is merged.
     pub(crate) fn is_verified(&self) -> bool {
-        !matches!(self, Self::Checksum | Self::SetAside | Self::Claim) && !self.is_of_machine()
+        !matches!(self, Self::Checksum | Self::SetAside | Self::Claim | Self::Spending | Self::Batch)
+            && !self.is_of_machine()
     }
 
     /// What people call it.
@@ -81,6 +92,8 @@ impl Object {
             Self::Checksum => "checksums".to_owned(),
             Self::SetAside => "damaged, set aside".to_owned(),
             Self::Claim => "claims of running runs".to_owned(),
+            Self::Spending => "what was spent".to_owned(),
+            Self::Batch => "batches of model calls".to_owned(),
             Self::Journal => ObjectKind::Machine.label(),
             Self::OfLayout(kind) => kind.label(),
         }
@@ -107,6 +120,32 @@ pub(crate) fn call(key: &Key) -> String {
 /// The key of the call whose entry has this name.
 pub(crate) fn call_key(name: &str) -> Option<Key> {
     name.strip_prefix(CALLS)?.rsplit_once('/').and_then(|(_, file)| Key::from_hex(file.strip_suffix(".json")?))
+}
+
+/// The name of the record of a batch.
+pub(crate) fn batch(token: &str) -> String {
+    format!("{BATCHES}/{token}.json")
+}
+
+/// The token of the record of a batch.
+pub(crate) fn parse_batch(object: &str) -> Option<&str> {
+    object.strip_prefix(BATCHES)?.strip_prefix('/')?.strip_suffix(".json")
+}
+
+/// The name of what a process spent under a name.
+pub(crate) fn spending(name: &str, process: &str) -> String {
+    format!("{SPENDING}/{name}/{process}.json")
+}
+
+/// The folder of what processes spent under a name.
+pub(crate) fn spending_folder(name: &str) -> String {
+    format!("{SPENDING}/{name}")
+}
+
+/// The name and the process of an object of [`spending`].
+pub(crate) fn parse_spending(object: &str) -> Option<(&str, &str)> {
+    let (name, file) = object.strip_prefix(SPENDING)?.strip_prefix('/')?.split_once('/')?;
+    Some((name, file.strip_suffix(".json")?))
 }
 
 /// The name that records this checksum, in hexadecimal digits, of an object.
@@ -158,11 +197,20 @@ mod tests {
             (aside.as_str(), parse_set_aside(&aside)),
             ("damaged/runs/r/results.json.ab-1-2", Some("runs/r/results.json"))
         );
-        for (name, expected) in
-            [(&*noted, Object::Checksum), (&*aside, Object::SetAside), ("leases/a/0.json", Object::Claim)]
-        {
+        for (name, expected) in [
+            (&*noted, Object::Checksum),
+            (&*aside, Object::SetAside),
+            ("leases/a/0.json", Object::Claim),
+            (&*spending("zoo", "p1"), Object::Spending),
+        ] {
             assert_eq!(Object::of(name, &ExampleLayout), expected, "{name}");
         }
+    }
+
+    #[test]
+    fn the_process_of_a_share_is_in_its_name() {
+        assert_eq!(parse_spending(&spending("zoo", "p1")), Some(("zoo", "p1")));
+        assert_eq!(parse_spending("spending/zoo"), None);
     }
 
     #[test]

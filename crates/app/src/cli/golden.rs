@@ -253,7 +253,8 @@ pub async fn run(cx: &CommandContext, arguments: GoldenArguments) -> Result<u8, 
 
 async fn generate(cx: &CommandContext, arguments: GenerateArguments) -> Result<u8, CommandFailure> {
     cx.set_grace(PAID_CALLS_GRACE);
-    let setup = lab::Setup { budget_usd: arguments.budget_usd, ..cx.setup() };
+    let mut setup = lab::Setup { budget_usd: arguments.budget_usd, ..cx.setup() };
+    setup.control.sends_batches = true;
     let session = environment::open(&arguments.file.experiment, setup)?;
     let spec = merge_spec(&session, &arguments)?;
     let dataset = session.experiment.dataset.as_ref();

@@ -38,7 +38,8 @@ At a cap of the budget (`budget = { usd = 5.0, tokens = …, calls = …, minute
 under [evaluate]) the run ends with exit code 4: everything finished is kept,
 the results are marked as partial, and the next run goes on without paying
 anything twice. A budget is for one run: what was paid before takes nothing
-of it, so each run may spend all of it again.")]
+of it, so each run may spend all of it again. `budget = { total = { usd = 20.0 } }`
+limits what all runs of the experiment in this store cost together.")]
 pub struct RunArguments {
     #[command(flatten)]
     file: ExperimentFile,

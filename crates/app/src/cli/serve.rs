@@ -368,13 +368,8 @@ async fn open(
 ) -> Result<OpenedPipelines, CommandFailure> {
     let bundle = async |address: &str| ServedPipeline::open_bundle(address, setup(), cache, scratch).await;
     if let Some(address) = &arguments.bundle {
-        let place = VersionPlace::open_to_read(address, &setup()).await?;
-        let mut versions = None;
-        if let Some(place) = place
-            && let Some(current) = place.current().await?
-        {
-            versions = Some((place, current.version));
-        }
+        let versions = VersionPlace::open_to_read(address, &setup()).await?;
+        let versions = versions.map(|(place, current)| (place, current.version));
         let current = versions.as_ref().map(|(place, version)| place.bundle(version));
         let served = bundle(current.as_ref().unwrap_or(address)).await?;
         let fallback = match &arguments.fallback {

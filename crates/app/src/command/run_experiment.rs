@@ -35,7 +35,8 @@ pub async fn run_experiment(
     experiment: Experiment,
     budget_usd: Option<f64>,
 ) -> Result<CompleteRun, CommandFailure> {
-    let setup = lab::Setup { budget_usd, ..cx.setup() };
+    let mut setup = lab::Setup { budget_usd, ..cx.setup() };
+    setup.control.sends_batches = true;
     let progress = setup.control.progress.clone();
     let session = Session::open(experiment, setup)?;
     let table = render::LiveTable::start(progress.clone(), environment::audience());

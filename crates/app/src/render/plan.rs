@@ -2,7 +2,7 @@
 
 use super::{combination, count, counted, duration, row, table, visible_line};
 use lab::{CostEstimate, PlanSummary, PreparedRun};
-use models::Cap;
+use models::{Cap, TotalSpending};
 use rag::Component;
 use std::fmt::Write;
 
@@ -60,6 +60,12 @@ pub fn inputs(prepared: &PreparedRun) -> Vec<String> {
     for unread in &prepared.unread {
         let path = visible_line(&unread.path);
         lines.push(format!("not read in this run, the next one tries again: {path}: {}", unread.reason));
+    }
+    for (one, other) in &prepared.similar_names {
+        let [one, other] = [one, other].map(|path| visible_line(path));
+        lines.push(format!(
+            "two documents whose names differ only in case or in the form of their letters: {one} and {other}"
+        ));
     }
     if !prepared.left_out.is_empty() {
         let ids: Vec<_> = prepared.left_out.iter().map(|id| visible_line(id)).collect();
@@ -158,7 +164,7 @@ pub fn estimate(cost: &CostEstimate) -> String {
         };
         let _ = write!(text, "\n  {}: {calls} calls, {tokens}, {money}", model.model);
     }
-    if cost.cost_usd == Some(0.0) && cost.budget.is_empty() {
+    if cost.cost_usd == Some(0.0) && cost.budget.is_empty() && cost.total.is_none() {
         return text;
     }
     let total = cost.cost_usd.map_or_else(
@@ -166,11 +172,33 @@ pub fn estimate(cost: &CostEstimate) -> String {
         |usd| format!("estimated cost: about {}", Cap::Usd.amount(usd)),
     );
     let _ = match (cost.budget.is_empty(), cost.exceeds.is_empty()) {
+        (true, _) if cost.total.is_some() => write!(text, "\n{total}"),
         (true, _) => write!(text, "\n{total}; no budget: `budget = {{ usd = … }}` under [evaluate] sets one"),
         (false, true) => write!(text, "\n{total}; the budget is {}", cost.budget),
         (false, false) => {
             write!(text, "\n{total}; the budget is {}: a run would end there, with partial results", cost.budget)
         }
     };
+    if let Some(total) = &cost.total {
+        let _ = write!(text, "\n{}", total_left(total, &cost.exceeds_total));
+    }
     text
+}
+
+/// What is left of the budget of all starts.
+fn total_left(total: &TotalSpending, exceeds: &[Cap]) -> String {
+    let left = [Cap::Usd, Cap::Tokens, Cap::Calls].into_iter().filter_map(|cap| Some(cap.amount(total.left(cap)?)));
+    let spent = [Cap::Usd, Cap::Tokens, Cap::Calls].into_iter().filter(|cap| total.caps.limit(*cap).is_some());
+    let spent: Vec<String> = spent.map(|cap| cap.amount(total.spent(cap))).collect();
+    let end = match (total.used_up().is_empty(), exceeds.is_empty()) {
+        (false, _) => ": no paid call will be made",
+        (true, false) => ": a run would end there, with partial results",
+        (true, true) => "",
+    };
+    format!(
+        "the total budget of all starts is {}, of which {} were spent; {} are left{end}",
+        total.caps,
+        spent.join(", "),
+        left.collect::<Vec<_>>().join(", ")
+    )
 }

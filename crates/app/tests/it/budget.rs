@@ -2,7 +2,8 @@
 
 use crate::{endpoint, workspace::Workspace};
 use serde_json::{Value, json};
-use std::{collections::HashSet, time::Duration};
+use simulator::{LatencyModel, RunningSimulator, SimulatorSettings};
+use std::{collections::HashSet, process::Stdio, time::Duration};
 use wiremock::{MockServer, Request, Respond, ResponseTemplate};
 
 const SPACE: &str = "chunker = [{ sentence = { chunk_size = 32, chunk_overlap = 0 } }, { sentence_window = { window_size = 1 } }]\nembedder = [\"tiny\"]\nretriever = [{ dense = { top_k = 2 } }, { bm25 = { top_k = 2 } }]\ngenerator = [{ compact = { model = \"gpt\", max_tokens = 16 } }]";
@@ -177,4 +178,105 @@ async fn a_plan_tells_no_less_than_what_a_run_reads_and_writes() {
         assert!(read * 1.05 >= counted, "{space}: {told} {spent}");
         assert!(read <= 6.0 * counted, "{space}: far too much: {told} {spent}");
     }
+}
+
+#[tokio::test]
+async fn starts_together_keep_to_the_total_and_the_last_one_pays_nothing() {
+    let server = endpoint::start_with(Metered).await;
+    let workspace = Workspace::new();
+    workspace.multiply_questions(10);
+    let total = "budget = { usd = 0.3, total = { usd = 0.5 } }";
+    experiment(&workspace, &server, total);
+    let paid = async || endpoint::asked(&server).await.iter().map(|body| cost(body)).sum::<f64>();
+
+    let first = workspace.run(&["run", "--json"]).ends_with(4).json();
+    let paid_first = paid().await;
+    assert!(first["partial"].as_str().unwrap().starts_with("the budget of $0.30 was reached: "), "{first}");
+    let told = &first["budget"]["total"];
+    assert_eq!(told["caps"], json!({ "usd": 0.5 }));
+    assert!((told["here"]["usd"].as_f64().unwrap() - paid_first).abs() < 1e-9, "{told}");
+
+    let plan = workspace.run(&["plan"]).succeeds();
+    let line = plan.out.lines().find(|line| line.starts_with("the total budget of all starts is $0.50")).unwrap();
+    assert!(line.ends_with("are left: a run would end there, with partial results"), "{line}");
+
+    let second = workspace.run(&["run", "--json"]).ends_with(4).json();
+    let paid_both = paid().await;
+    let dearest = endpoint::asked(&server).await.iter().map(|body| cost(body)).fold(0.0, f64::max);
+    assert!(paid_both > paid_first && paid_both <= 0.5 + CONCURRENCY as f64 * dearest, "{paid_first} {paid_both}");
+    let partial = second["partial"].as_str().unwrap();
+    assert!(
+        partial.starts_with("the total budget of $0.50 for all starts was reached: other starts spent $0."),
+        "{partial}"
+    );
+    assert!(partial.contains("raise `total` of the budget to go on"), "{partial}");
+    let told = &second["budget"]["total"];
+    let (earlier, here) = (told["earlier"]["usd"].as_f64().unwrap(), told["here"]["usd"].as_f64().unwrap());
+    assert!((earlier - paid_first).abs() < 1e-9 && (earlier + here - paid_both).abs() < 1e-9, "{told}");
+
+    let third = workspace.run(&["run"]).ends_with(4);
+    assert!((paid().await - paid_both).abs() < dearest, "the rest of a call's price at most");
+    assert!(
+        third.err.contains("the total budget of $0.50") || third.out.contains("the total budget of $0.50"),
+        "{}",
+        third.err
+    );
+
+    let raised = ["run", "--json", "--budget-usd", "10", "--set", "evaluate.budget.total.usd=20"];
+    let last = workspace.run(&raised).succeeds().json();
+    assert_eq!(scores(&last, "n_scored"), scores(&last, "n_total"));
+    let all = endpoint::asked(&server).await;
+    assert_eq!(all.iter().collect::<HashSet<_>>().len(), all.len(), "no call was paid twice");
+}
+
+/// A sweep of about 320 calls, of which all starts together may make 200.
+async fn capped_calls(workspace: &Workspace) -> RunningSimulator {
+    let latency = LatencyModel::Uniform { shortest: 0.01, longest: 0.04 };
+    let settings = SimulatorSettings { latency, answer_tokens: 8, ..SimulatorSettings::default() };
+    let provider = simulator::start(settings).await.unwrap();
+    workspace.multiply_questions(20);
+    let model = format!(
+        "[models.gpt]\nchat.openai = {{ model = \"m\", base_url = \"{}/v1\", concurrency = {CONCURRENCY} }}\n",
+        provider.url
+    );
+    let evaluate = "[evaluate]\nmetrics = [\"recall\", \"token_f1\"]\nbudget = { total = { calls = 200 } }\n";
+    workspace.experiment(SPACE, &format!("[dataset]\npath = \"golden.jsonl\"\n{evaluate}{model}"));
+    provider
+}
+
+/// Calls that a provider charges for: it does so also if nobody waits for the answer.
+fn billed(provider: &RunningSimulator) -> u64 {
+    provider.stats().answered + provider.stats().abandoned
+}
+
+// The provider needs a thread while a run is waited for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kills_leave_no_paid_call_out_of_the_total() {
+    let workspace = Workspace::new();
+    let provider = capped_calls(&workspace).await;
+    for kill in 1..=3 {
+        let mut run = workspace.command(&["run"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        while provider.stats().answered < kill * 50 {
+            assert!(run.try_wait().unwrap().is_none(), "it is at work");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        run.kill().unwrap();
+        run.wait().unwrap();
+    }
+    let last = workspace.run(&["run", "--json"]).ends_with(4).json();
+    assert_eq!(last["budget"]["total"]["reached"], "calls");
+    let billed = billed(&provider);
+    println!("{billed} calls were billed in four starts, three of them killed, under a total of 200");
+    assert!((160..=200).contains(&billed), "{billed}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_runs_at_once_share_the_total() {
+    let workspace = Workspace::new();
+    let provider = capped_calls(&workspace).await;
+    let start = || workspace.command(&["run"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    for mut run in [start(), start()] {
+        assert_eq!(run.wait().unwrap().code(), Some(4));
+    }
+    assert_eq!(billed(&provider), 200);
 }

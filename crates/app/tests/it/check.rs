@@ -54,6 +54,7 @@ fn what_is_unchanged_passes_and_a_worse_pipeline_ends_with_code_6() {
     let failed =
         workspace.run(&[&CHECK[..], &["--junit", "check.xml", "--markdown", "check.md"]].concat()).ends_with(6);
     assert!(failed.out.starts_with("FAIL: t01 is worse than t01 of the bundle, by recall"), "{}", failed.out);
+    assert!(!failed.out.contains("the documents are not those of the bundle"), "{}", failed.out);
     for side in [
         "chunker sentence(chunk_size=32), retriever bm25(top_k=3)\n",
         "sentence(chunk_size=8), retriever bm25(top_k=1)\n",
@@ -76,6 +77,15 @@ fn what_is_unchanged_passes_and_a_worse_pipeline_ends_with_code_6() {
     workspace.run(&["run"]).succeeds();
     let better = workspace.run(&["check", "--against", "bundles/worse"]).succeeds();
     assert!(better.out.starts_with("PASS"), "{}", better.out);
+}
+
+#[test]
+fn documents_that_are_not_those_of_the_bundle_are_counted() {
+    let workspace = promoted();
+    workspace.write("documents/newts.md", "Newts live in the pond behind the mill.\n");
+    workspace.run(&["run"]).succeeds();
+    let told = workspace.run(&CHECK).succeeds();
+    assert!(told.out.contains("the documents are not those of the bundle (1 added)"), "{}", told.out);
 }
 
 #[test]

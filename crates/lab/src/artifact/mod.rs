@@ -20,7 +20,7 @@ pub use passages::PassageRow;
 pub use queries::QueryRow;
 pub use replies::ReplyRow;
 pub use scores::ScoreRow;
-pub(crate) use text_rows::{TableSubject, TextRow, text_rows};
+pub(crate) use text_rows::{TableSubject, TextRow, table_subject, text_rows};
 pub use vectors::{decode_vectors, encode_vectors};
 
 use crate::Error;
@@ -36,7 +36,8 @@ use parquet::{
         arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder},
     },
     basic::{Compression, ZstdLevel},
-    file::properties::WriterProperties,
+    file::properties::{WriterProperties, WriterPropertiesBuilder},
+    schema::types::ColumnPath,
 };
 use std::{collections::HashMap, sync::Arc};
 
@@ -216,16 +217,33 @@ pub fn from_batch<T: ArtifactTable>(batch: &RecordBatch) -> Result<Vec<T>, Error
 }
 
 fn write(batch: &RecordBatch) -> Result<Bytes, Error> {
-    let mut writer = writer(batch.schema())?;
+    let schema = batch.schema();
+    let mut properties = properties()?;
+    for (field, column) in schema.fields().iter().zip(batch.columns()) {
+        if content_bytes(column) < FEW_BYTES {
+            let path = ColumnPath::new(vec![field.name().clone()]);
+            properties = properties.set_column_compression(path, Compression::UNCOMPRESSED);
+        }
+    }
+    let mut writer = ArrowWriter::try_new(Vec::new(), schema, Some(properties.build())).map_err(Error::table)?;
     writer.write(batch).map_err(Error::table)?;
     Ok(Bytes::from(writer.into_inner().map_err(Error::table)?))
 }
 
-/// Writes tables of this schema as all tables are written.
-fn writer(schema: Arc<Schema>) -> Result<ArrowWriter<Vec<u8>>, Error> {
+fn properties() -> Result<WriterPropertiesBuilder, Error> {
     let level = ZstdLevel::try_new(3).map_err(Error::table)?;
-    let properties = WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();
-    ArrowWriter::try_new(Vec::new(), schema, Some(properties)).map_err(Error::table)
+    Ok(WriterProperties::builder().set_compression(Compression::ZSTD(level)))
+}
+
+/// A column of fewer bytes is not compressed: a shard of a corpus has many short columns, and making ready to pack or unpack
+/// one takes longer than reading it.
+const FEW_BYTES: usize = 4096;
+
+/// The bytes of a column's values.
+fn content_bytes(column: &ArrayRef) -> usize {
+    let texts = column.as_any().downcast_ref::<StringArray>();
+    let width = || column.data_type().primitive_width().unwrap_or(1);
+    texts.map_or_else(|| column.len() * width(), |texts| texts.value_data().len())
 }
 
 /// Rows that are unpacked at once.
@@ -300,7 +318,7 @@ mod tests {
         let text = "otters live ".repeat(BYTES / 12);
         let column = Arc::new(StringArray::from_iter_values(std::iter::repeat_n(text.as_str(), 100)));
         let batch = RecordBatch::try_new(schema.clone(), vec![column]).unwrap();
-        let mut writer = writer(schema).unwrap();
+        let mut writer = ArrowWriter::try_new(Vec::new(), schema, Some(properties().unwrap().build())).unwrap();
         for _ in 0..rows / 100 {
             writer.write(&batch).unwrap();
         }

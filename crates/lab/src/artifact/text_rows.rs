@@ -5,6 +5,7 @@ use crate::Error;
 use arrow_array::{Array, RecordBatch, StringArray};
 use arrow_schema::Schema;
 use bytes::Bytes;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 
 /// What the rows of a table are about, by its columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +33,15 @@ impl TableSubject {
             Self::Numbers
         }
     }
+}
+
+/// What the rows of a table are about, of which only the columns are read.
+///
+/// # Errors
+/// If the file is damaged.
+pub(crate) fn table_subject(bytes: &Bytes) -> Result<TableSubject, Error> {
+    let metadata = ArrowReaderMetadata::load(bytes, ArrowReaderOptions::new()).map_err(Error::table)?;
+    Ok(TableSubject::of(metadata.schema()))
 }
 
 /// A row of a table.
@@ -87,7 +97,11 @@ mod tests {
 
     #[test]
     fn the_subject_of_a_table_is_known_by_its_columns() {
-        let subject = |bytes: Bytes| text_rows(bytes, |_, _| {}).unwrap();
+        let subject = |bytes: Bytes| {
+            let subject = table_subject(&bytes).unwrap();
+            assert_eq!(text_rows(bytes, |_, _| {}).unwrap(), subject);
+            subject
+        };
         let rejected = rag::load::Rejected {
             path: "a.md".to_owned(),
             reason: rag::load::LoadError::Unreadable("it is empty".to_owned()),
@@ -98,7 +112,8 @@ mod tests {
         assert_eq!(subject(encode(&[passage()]).unwrap()), TableSubject::Questions);
         let vectors = models::Matrix { columns: 2, data: vec![0.0; 4] };
         assert_eq!(subject(encode_vectors(&vectors).unwrap()), TableSubject::Numbers);
-        assert!(text_rows(Bytes::from_static(b"cut"), |_, _| {}).is_err());
+        let cut = Bytes::from_static(b"cut");
+        assert!(table_subject(&cut).is_err() && text_rows(cut, |_, _| {}).is_err());
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::{
     search::{SearchResult, StopKind},
 };
 use eval::{Missing, Score, dataset::Split, qualify::Qualification, statistics::Interval};
-use models::{Cap, Spending, SpentTotals};
+use models::{Cap, Spending, SpentTotals, TotalSpending, TotalSpent};
 use std::fmt::Write;
 
 /// How much was read, asked and tried.
@@ -57,7 +57,7 @@ pub(super) fn notes(results: &Results, groups: &[Vec<String>], front: &[String])
     missing(&mut notes, results);
     notes.push(note(About::Work, work(results)));
     notes.extend(results.spending.iter().map(|(model, spending)| spent(model, spending)));
-    notes.extend(results.budget.as_ref().map(budget));
+    notes.extend(results.budget.as_ref().map(budget).unwrap_or_default());
     if results.damaged_entries > 0 {
         let damaged = count(results.damaged_entries as usize);
         let text = format!("{damaged} answers in the journal were damaged and were asked for again");
@@ -348,11 +348,19 @@ fn spent(model: &str, spending: &Spending) -> Note {
     Note { about: About::Spending, subject: Some(model.to_owned()), text }
 }
 
-fn budget(budget: &BudgetResult) -> Note {
+fn budget(budget: &BudgetResult) -> Vec<Note> {
     let SpentTotals { usd, tokens, calls, minutes, .. } = budget.spent;
     let amounts = [(Cap::Usd, usd), (Cap::Tokens, tokens as f64), (Cap::Calls, calls as f64), (Cap::Minutes, minutes)];
     let spent = amounts.map(|(cap, amount)| cap.amount(amount)).join(", ");
-    note(About::Budget, format!("of the budget of {}, this run used {spent}", budget.caps))
+    let of_run = (!budget.caps.is_empty()).then(|| format!("of the budget of {}, this run used {spent}", budget.caps));
+    let of_total = budget.total.map(|TotalSpending { caps, earlier, here, .. }| {
+        let [earlier, here] = [earlier, here].map(|TotalSpent { usd, tokens, calls }| {
+            let amounts = [(Cap::Usd, usd), (Cap::Tokens, tokens as f64), (Cap::Calls, calls as f64)];
+            amounts.map(|(cap, amount)| cap.amount(amount)).join(", ")
+        });
+        format!("of the total budget of {caps} for all starts, this run used {here}, and other starts {earlier}")
+    });
+    of_run.into_iter().chain(of_total).map(|text| note(About::Budget, text)).collect()
 }
 
 #[cfg(test)]

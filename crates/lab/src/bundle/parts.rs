@@ -1,6 +1,6 @@
 //! Which parts the trial of a bundle has, if it is served in several processes.
 
-use super::Bundle;
+use super::place::BundleLocation;
 use crate::{
     Error,
     parts::{Part, models_of_kind},
@@ -14,7 +14,9 @@ impl Part {
     /// # Errors
     /// A place without a bundle, or with one of another format.
     pub async fn of_bundle(address: &str, setup: &Setup) -> Result<Vec<Self>, Error> {
-        let (manifest, record) = Bundle::record(address, setup).await?;
+        let place = BundleLocation::of(address, setup)?;
+        let manifest = place.manifest().await?;
+        let record = place.record(&manifest).await?;
         let (trial, ..) = record.trial_inputs(&manifest.trial)?;
         let pipeline = trial.runnable()?;
         let asks = |kind: ModelKind| !models_of_kind(pipeline, kind).is_empty();

@@ -1,11 +1,11 @@
 //! Where a bundle is, and how its files are read: never more bytes than a bundle may have.
 
-use super::{Bundle, BundleManifest, MANIFEST, check};
+use super::{Bundle, BundleManifest, DOCUMENTS, MANIFEST, check};
 use crate::{
     Error, Setup,
     action::Action,
     layout::{LAYOUT, RunFileName},
-    record::RunRecord,
+    record::{IndexedDocument, RunRecord, parse_documents},
 };
 use std::{
     io::Read,
@@ -69,6 +69,13 @@ impl<'a> BundleLocation<'a> {
         RunRecord::of_files(&summary, &provenance).map_err(|error| {
             Error::Unusable(format!("{origin}: {error}; make it again with {}", Action::Promote(None)))
         })
+    }
+
+    /// The documents that it was made from; none if it is of an earlier format, whose record of the run lists them.
+    pub(super) async fn documents(&self, manifest: &BundleManifest) -> Result<Option<Vec<IndexedDocument>>, Error> {
+        let Some(file) = manifest.files.iter().find(|file| file.name == DOCUMENTS) else { return Ok(None) };
+        let bytes = file.check_bytes(self.bytes(DOCUMENTS, file.bytes).await?, &self.origin)?;
+        parse_documents(&bytes).map(Some)
     }
 
     /// The bytes of a file, which may have at most `at_most`; none if there is no such file.

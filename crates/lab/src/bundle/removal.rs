@@ -1,6 +1,6 @@
 //! Bundles as things to remove: what they were made from, and their files.
 
-use super::{BundleManifest, DOCUMENTS, MANIFEST, place::BundleLocation};
+use super::{BundleManifest, MANIFEST, place::BundleLocation};
 use crate::{
     Error, Setup,
     layout::{LAYOUT, RunFileName},
@@ -41,14 +41,8 @@ pub(crate) async fn bundle_content(address: &str, setup: &Setup) -> Result<Bundl
     if place.bytes(&frozen, super::place::SMALL_BYTES).await?.is_none() {
         return Ok(BundleContent::LeftOver(manifest));
     }
-    let listed = manifest.files.iter().find(|file| file.name == DOCUMENTS);
-    let documents = match listed {
-        Some(file) => {
-            let bytes = file.check_bytes(place.bytes(DOCUMENTS, file.bytes).await?, &place.origin)?;
-            let lines = serde_json::Deserializer::from_slice(&bytes).into_iter();
-            lines.collect::<Result<_, _>>().map_err(Error::table)?
-        }
-        // Bundles of earlier versions list them in the record of the run.
+    let documents = match place.documents(&manifest).await? {
+        Some(documents) => documents,
         None => {
             let provenance = place.read_checked(&manifest, &frozen).await?;
             let mut provenance: Value = serde_json::from_slice(&provenance).map_err(Error::table)?;

@@ -4,7 +4,7 @@ use super::CorpusFiles;
 use rag::Metadata;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use store::{Key, KeyBuilder};
+use store::KeyBuilder;
 
 /// The state of a corpus at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,9 +19,9 @@ pub struct CorpusState {
 
 impl CorpusState {
     pub(super) fn of(files: &CorpusFiles, metadata: &BTreeMap<String, Metadata>, read_ms: i64) -> Self {
-        let contents: Vec<(&str, &Key)> = files.files.iter().map(|(file, key)| (file.path.as_str(), key)).collect();
-        let key = KeyBuilder::new("corpus files").field("files", &contents);
+        let contents = files.files.iter().map(|(file, key)| (file.path.as_str(), key));
+        let key = KeyBuilder::new("corpus files").list("files", contents);
         let key = if metadata.is_empty() { key } else { key.field("metadata", metadata) };
-        Self { version: key.finish().short(), files: contents.len(), read_ms }
+        Self { version: key.finish().short(), files: files.files.len(), read_ms }
     }
 }

@@ -73,7 +73,7 @@ pub(super) fn services(session: &Session, models: &[Identity]) -> Vec<BeyondReac
     let endpoints = endpoints.into_iter().map(|model| {
         beyond(
             format!("the model {model}, to which passages may have been sent"),
-            "its provider's rules say how long requests are kept",
+            "its provider's rules say how long requests are kept; files of batches stay in your account until you delete them",
         )
     });
     trackers.chain(databases).chain(systems).chain(endpoints).collect()

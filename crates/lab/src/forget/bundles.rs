@@ -3,7 +3,7 @@
 use super::findings::DocumentSigns;
 use crate::{
     Error, Setup,
-    bundle::{BundleContent, BundleManifest, PromotedIndex, bundle_content},
+    bundle::{BundleContent, BundleManifest, MANIFEST, PromotedIndex, bundle_content},
     layout::LAYOUT,
     record::IndexedDocument,
 };
@@ -14,7 +14,6 @@ use walkdir::WalkDir;
 
 /// How deep bundles are looked for below a folder.
 const DEEPEST: usize = 8;
-const MANIFEST: &str = "manifest.json";
 
 /// A bundle that holds a document.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -7,7 +7,7 @@
 use super::findings::DocumentSigns;
 use crate::{Error, layout::NamedObject, task::TaskUsage};
 use futures::{StreamExt, TryStreamExt, stream};
-use models::{Identity, embedding_keys, holds_several_vectors};
+use models::{Identity, batch_answer_key, embedding_keys, holds_several_vectors};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -46,7 +46,10 @@ impl CallSigns<'_> {
         let found: Vec<BTreeSet<Key>> = stream::iter(reads).buffer_unordered(READS_AT_ONCE).try_collect().await?;
         let remote = self.models.iter().filter(|model| model.is_remote());
         let of_pieces = remote.flat_map(|model| self.pieces.iter().flat_map(move |piece| embedding_keys(model, piece)));
-        Ok(found.into_iter().flatten().chain(of_pieces).collect())
+        let calls: BTreeSet<Key> = found.into_iter().flatten().chain(of_pieces).collect();
+        // The answers as they came in batches of a provider.
+        let in_batches: Vec<Key> = calls.iter().map(batch_answer_key).collect();
+        Ok(calls.into_iter().chain(in_batches).collect())
     }
 
     /// The keys of a task's calls that were made with the documents.

@@ -4,7 +4,7 @@
 use super::fingerprint::TextFingerprint;
 use crate::{
     Error,
-    artifact::{self, DocumentRow, TableSubject, text_rows},
+    artifact::{self, DocumentRow, TableSubject, table_subject},
     blocking::compute,
 };
 use bytes::Bytes;
@@ -78,8 +78,7 @@ pub(super) async fn known_documents(
 ) -> Result<(Vec<KnownDocument>, Vec<String>), Error> {
     let conditions = conditions.clone();
     let look = move |bytes: Bytes| -> Option<Vec<KnownDocument>> {
-        let subject = text_rows(bytes.clone(), |_, _| {}).ok()?;
-        if subject != TableSubject::Documents {
+        if table_subject(&bytes).ok()? != TableSubject::Documents {
             return None;
         }
         let rows: Vec<DocumentRow> = artifact::decode(bytes).ok()?;

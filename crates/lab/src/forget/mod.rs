@@ -144,6 +144,12 @@ impl SurveyedStore {
                 NamedObject::RunFile { file: Some(RunFileName::Lineage), .. } => {
                     found.lineages.extend(store.get(&name).await?.and_then(|bytes| Lineage::parse(&bytes)));
                 }
+                NamedObject::RunFile { file: Some(RunFileName::Documents), .. } => {
+                    let bytes = store.get(&name).await?.unwrap_or_default();
+                    found.note_documents(
+                        bytes.split(|byte| *byte == b'\n').filter_map(|it| serde_json::from_slice(it).ok()),
+                    );
+                }
                 NamedObject::RunFile { file: Some(RunFileName::Frozen), .. } => {
                     let bytes = store.get(&name).await?.unwrap_or_default();
                     found.read_provenance(&serde_json::from_slice(&bytes).unwrap_or_default());
@@ -156,7 +162,13 @@ impl SurveyedStore {
 
     /// Takes documents and models from the record of a run, of whatever version.
     fn read_provenance(&mut self, provenance: &Value) {
-        for document in provenance["documents"].as_array().into_iter().flatten() {
+        self.note_documents(provenance["documents"].as_array().into_iter().flatten().cloned());
+        let models = provenance["identities"].as_object().into_iter().flat_map(|models| models.values());
+        self.models.extend(models.filter_map(|model| serde_json::from_value::<Identity>(model.clone()).ok()));
+    }
+
+    fn note_documents(&mut self, documents: impl Iterator<Item = Value>) {
+        for document in documents {
             let key = document["key"].as_str().and_then(Key::from_hex);
             if let (Some(path), Some(key)) = (document["path"].as_str(), key) {
                 let bytes = document["bytes"].as_u64().unwrap_or_default();
@@ -165,8 +177,6 @@ impl SurveyedStore {
                 self.known.push(KnownDocument { path, content, has_text: bytes > 0, has_fields: false });
             }
         }
-        let models = provenance["identities"].as_object().into_iter().flat_map(|models| models.values());
-        self.models.extend(models.filter_map(|model| serde_json::from_value::<Identity>(model.clone()).ok()));
     }
 }
 

@@ -85,6 +85,18 @@ pub(super) fn redact_experiment(text: &str, signs: &DocumentSigns) -> Option<(St
     changed.map(|text| (text, redaction.count))
 }
 
+/// The list of a run's documents without these; none if it has none of them.
+pub(super) fn redact_documents(bytes: &[u8], signs: &DocumentSigns) -> Option<(Vec<u8>, RedactionCount)> {
+    let is_of = |line: &[u8]| {
+        let document: Value = serde_json::from_slice(line).unwrap_or_default();
+        document["path"].as_str().is_some_and(|path| signs.is_path(path))
+    };
+    let all = || bytes.split_inclusive(|byte| *byte == b'\n');
+    let left: Vec<&[u8]> = all().filter(|line| !is_of(line)).collect();
+    let texts = (all().count() - left.len()) as u64;
+    (texts > 0).then(|| (left.concat(), RedactionCount { texts, ..RedactionCount::default() }))
+}
+
 /// The changed record of what a run was made from; none if it holds nothing of the documents.
 pub(super) fn redact_provenance(bytes: &[u8], signs: &DocumentSigns) -> Option<(Value, RedactionCount)> {
     let mut value: Value = serde_json::from_slice(bytes).ok()?;

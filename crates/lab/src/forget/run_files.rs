@@ -2,7 +2,7 @@
 
 use super::{
     findings::DocumentSigns,
-    redaction::{redact_experiment, redact_json, redact_lines, redact_provenance},
+    redaction::{redact_documents, redact_experiment, redact_json, redact_lines, redact_provenance},
 };
 use crate::{
     Error,
@@ -114,6 +114,9 @@ fn changed(name: &str, bytes: &[u8], signs: &DocumentSigns) -> Option<Vec<u8>> {
         }
         NamedObject::RunFile { file: Some(RunFileName::Frozen), .. } => {
             redact_provenance(bytes, signs).map(|(value, _)| json(value))
+        }
+        NamedObject::RunFile { file: Some(RunFileName::Documents), .. } => {
+            redact_documents(bytes, signs).map(|(lines, _)| lines)
         }
         _ if name.ends_with(".jsonl") => redact_lines(bytes, signs).map(|(lines, _)| lines),
         _ => redact_json(bytes, signs).map(|(value, _)| json(value)),

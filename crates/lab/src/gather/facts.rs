@@ -5,6 +5,8 @@ use crate::{
     Error, PreparedRun, Session,
     blocking::compute,
     engine::PlanOutcome,
+    files::{read_with_checksum, write_with_checksum},
+    layout,
     plan::{CorpusInputs, Outputs, TaskId, TrialTasks},
     results::{QuestionResult, Results, TrialResult, cut_share},
     task::{chunk_table, open_indexes},
@@ -21,12 +23,16 @@ use rag::{
     index::{Bm25Index, IndexKind},
     pipeline::chunks_left_by_filter,
 };
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::{
     collections::{BTreeSet, HashMap},
     sync::Arc,
 };
+use store::{Key, KeyBuilder};
 
+/// Raise when the facts about chunks that earlier versions have kept are of no use.
+const KEPT_VERSION: u32 = 1;
 /// A part of the error message for a prompt that is longer than the model reads. A missing score contains the message.
 const TOO_LONG: &str = "do not fit its context of";
 
@@ -160,7 +166,7 @@ struct ChunkReader<'a> {
 }
 
 /// The facts about a table of chunks.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct ChunkFacts {
     chunks: usize,
     evidence: EvidenceFacts,
@@ -240,9 +246,37 @@ impl<'a> ChunkReader<'a> {
         found
     }
 
-    /// The facts about these chunks; none if the chunks are not in the store.
+    /// The facts about these chunks; none if the chunks are not in the store. They are kept on this machine for the run
+    /// after this one, which then reads no chunks if none of them has changed.
     async fn read_chunk_facts(&self, chunks: &[TaskId], chunker: &ChunkerConfig) -> Result<Option<ChunkFacts>, Error> {
         let inputs = CorpusInputs { chunks: chunks.to_vec(), ..CorpusInputs::default() };
+        let of_corpus =
+            KeyBuilder::new("chunk facts").field("corpus", &self.prepared.run_context.experiment.corpus.source);
+        let file = of_corpus.field("chunker", chunker).finish().hex();
+        let file = self.prepared.run_context.scratch.join(layout::SUMMARIES).join(file);
+        let of_chunks = KeyBuilder::new("chunk facts").field("version", &KEPT_VERSION).field("chunker", chunker);
+        let names = self.names(&inputs);
+        let of_chunks = of_chunks.list("chunks", chunks.iter().filter_map(|id| names.get(id)));
+        let of_chunks = of_chunks.field("evidence", &*self.evidence);
+        let key = of_chunks.field("min_overlap", &self.min_overlap).finish();
+        let kept = read_with_checksum(&file).and_then(|bytes| serde_json::from_slice::<(Key, ChunkFacts)>(&bytes).ok());
+        if let Some((_, facts)) = kept.filter(|(of, _)| *of == key) {
+            return Ok(Some(facts));
+        }
+        let found = self.count_chunk_facts(inputs, chunks, chunker).await?;
+        if let Some(bytes) = found.and_then(|facts| serde_json::to_vec(&(key, facts)).ok()) {
+            // Without this file, the next run reads the chunks once more.
+            let _ = write_with_checksum(&file, bytes);
+        }
+        Ok(found)
+    }
+
+    async fn count_chunk_facts(
+        &self,
+        inputs: CorpusInputs,
+        chunks: &[TaskId],
+        chunker: &ChunkerConfig,
+    ) -> Result<Option<ChunkFacts>, Error> {
         let Some(outputs) = self.outputs(&inputs).await? else { return Ok(None) };
         let table = chunk_table(&self.prepared.run_context, &outputs, chunks).await?;
         // An index of the user's own is searched, whose chunks are not known.
@@ -296,16 +330,20 @@ impl<'a> ChunkReader<'a> {
 
     /// The names of the inputs in the store; none if one of them is not there.
     async fn outputs(&self, inputs: &CorpusInputs) -> Result<Option<Outputs>, Error> {
-        let mut outputs = Outputs::new();
-        for id in inputs.all() {
-            let made = self.made.and_then(|made| made.get(&id)).cloned();
-            let name = made.unwrap_or_else(|| self.prepared.plan.tasks[id].artifact());
-            if !self.prepared.run_context.store.exists(&name).await? {
+        let outputs = self.names(inputs);
+        for name in outputs.values() {
+            if !self.prepared.run_context.store.exists(name).await? {
                 return Ok(None);
             }
-            outputs.insert(id, name);
         }
         Ok(Some(outputs))
+    }
+
+    /// The names that the inputs have, or would have, in the store.
+    fn names(&self, inputs: &CorpusInputs) -> Outputs {
+        let made = |id: &TaskId| self.made.and_then(|made| made.get(id)).cloned();
+        let name = |id| made(&id).unwrap_or_else(|| self.prepared.plan.tasks[id].artifact());
+        inputs.all().into_iter().map(|id| (id, name(id))).collect()
     }
 }
 

@@ -9,7 +9,7 @@
 use super::{Plan, graph::TaskId, model_load::ModelLoad, text_sizes::TextSizes, trial::identity_name, work::Sizes};
 use crate::spec::{Experiment, SystemSpec};
 use eval::Question;
-use models::{Cap, Caps, ModelConfig};
+use models::{Cap, Caps, ModelConfig, TotalSpending};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -28,6 +28,12 @@ pub struct CostEstimate {
     pub budget: Caps,
     /// The caps that the run will probably reach before it ends.
     pub exceeds: Vec<Cap>,
+    /// The caps over all starts and what was spent of them; none without such caps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<TotalSpending>,
+    /// The caps over all starts that the run will probably reach before it ends.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub exceeds_total: Vec<Cap>,
 }
 
 /// The estimated cost of one model's calls.
@@ -116,7 +122,20 @@ impl CostEstimate {
             (Cap::Calls, budget.calls.is_some_and(|limit| calls > limit)),
         ];
         let exceeds = exceeds.into_iter().filter(|(_, exceeds)| *exceeds).map(|(cap, _)| cap).collect();
-        Self { models, calls, tokens, cost_usd, budget, exceeds }
+        Self { models, calls, tokens, cost_usd, budget, exceeds, total: None, exceeds_total: Vec::new() }
+    }
+
+    /// This estimate, compared with what is left of the caps over all starts. Models of this process do not count there.
+    #[must_use]
+    pub(crate) fn within(self, total: Option<TotalSpending>) -> Self {
+        let Some(total) = total.filter(|total| !total.caps.is_empty()) else { return self };
+        let counted = || self.models.iter().filter(|model| !model.here);
+        let calls = counted().map(|model| model.calls).sum::<u64>() as f64;
+        let tokens = counted().map(|model| model.prompt_tokens + model.completion_tokens).sum::<u64>() as f64;
+        let amounts = [(Cap::Usd, self.cost_usd), (Cap::Tokens, Some(tokens)), (Cap::Calls, Some(calls))];
+        let exceeds = |cap: Cap, amount: Option<f64>| total.left(cap).zip(amount).is_some_and(|(left, it)| it > left);
+        let exceeded = amounts.into_iter().filter(|(cap, amount)| exceeds(*cap, *amount)).map(|(cap, _)| cap);
+        Self { exceeds_total: exceeded.collect(), total: Some(total), ..self }
     }
 }
 
@@ -124,6 +143,7 @@ impl CostEstimate {
 mod tests {
     use super::*;
     use crate::{operator::Operator, plan::tests::Fixture};
+    use models::{TotalCaps, TotalSpent};
     use rag::INSTRUCTION_TOKENS;
 
     const MODELS: &str = "[models.gpt]\nchat.openai = { model = \"m\", base_url = \"http://127.0.0.1:1/v1\", price = { input \
@@ -182,6 +202,21 @@ mod tests {
         }
         let unpriced = sum(caps(Some(0.0), None, Some(0)), &[("free", 10, 1_000, 100)]);
         assert_eq!(unpriced.exceeds, [Cap::Calls], "dollars that are not known exceed nothing");
+    }
+
+    #[test]
+    fn what_is_left_of_all_starts_is_exceeded_only_by_calls_that_count_there() {
+        // 0.0028 dollars, 10 calls and 1,100 tokens of a remote model.
+        let estimate = || sum(Caps::default(), &[("gpt", 10, 1_000, 100), ("small", 90, 9_000, 0)]);
+        let total = |usd, tokens, calls| {
+            let caps = TotalCaps { usd, tokens, calls };
+            let earlier = TotalSpent { usd: 1.0, tokens: 500, calls: 5 };
+            Some(TotalSpending { caps, earlier, ..TotalSpending::default() })
+        };
+        assert_eq!(estimate().within(total(None, None, None)).total, None);
+        assert!(estimate().within(total(Some(1.0029), Some(1_600), Some(15))).exceeds_total.is_empty());
+        let found = estimate().within(total(Some(1.0027), Some(1_599), Some(14)));
+        assert_eq!(found.exceeds_total, [Cap::Usd, Cap::Tokens, Cap::Calls]);
     }
 
     /// The estimated calls, tokens read and written of each operator of a plan: by all its tasks, of one model.

@@ -100,7 +100,7 @@ struct KeptSummaries {
 
 impl KeptSummaries {
     fn read(session: &Session) -> Self {
-        let folder = layout::scratch_folder(session.workspace().root()).join("summaries");
+        let folder = layout::scratch_folder(session.workspace().root()).join(layout::SUMMARIES);
         let path = folder.join(Key::of_bytes(session.corpus_address().as_bytes()).hex());
         let kept = read_with_checksum(&path).and_then(|bytes| serde_json::from_slice::<(u32, _)>(&bytes).ok());
         let by_name = kept.filter(|(version, _)| *version == VERSION).map(|(_, by_name)| by_name);
@@ -161,10 +161,9 @@ pub(super) async fn read_corpus(
     corpus.facts.languages = languages;
     // Evidence in a file that could not be read is not wrong: its questions
     // wait for the next run.
-    let mut waiting = BTreeSet::new();
     let (unread, absent): (Vec<_>, Vec<_>) =
         anchoring.finish().into_iter().partition(|unanchored| may_be_unread(unanchored, &loaded.unread));
-    waiting.extend(unread.into_iter().map(|unanchored| unanchored.question));
+    let waiting: BTreeSet<String> = unread.into_iter().map(|unanchored| unanchored.question).collect();
     let known = if absent.is_empty() { HashMap::new() } else { anchored_before(session) };
     let mut lost = BTreeSet::new();
     for unanchored in absent {
@@ -223,22 +222,8 @@ pub(crate) async fn lost_evidence(
     let summaries = KeptSummaries::read(session).of(loaded, &shards, !session.workspace().is_reading()).await?;
     let mut dataset = Dataset { questions: questions.to_vec() };
     let mut anchoring = dataset.anchoring();
-    for (shard, summary) in shards.iter().zip(&summaries) {
-        let mut is_wanted = false;
-        for path in &summary.documents {
-            if anchoring.reads(path) {
-                is_wanted = true;
-            } else {
-                anchoring.visit(path, "");
-            }
-        }
-        if is_wanted {
-            let documents = loaded.read(shard).await?.into_iter().filter_map(DocumentRow::into_document);
-            for document in documents.filter(|document| anchoring.reads(&document.path)).collect::<Vec<_>>() {
-                anchoring.visit(&document.path, &document.text);
-            }
-        }
-    }
+    let wanted = shards_to_read((&shards, &summaries), &mut anchoring, |_| false);
+    visit_documents(loaded, wanted, |_, document| look_for_evidence(&mut anchoring, document)).await?;
     Ok(EvidenceCheck {
         documents: summaries.iter().map(|summary| summary.documents.len()).sum(),
         rejected: summaries.iter().flat_map(|summary| summary.rejected.iter().cloned()).collect(),
@@ -250,12 +235,33 @@ pub(crate) async fn lost_evidence(
 /// language.
 async fn look_at_documents(
     loaded: &LoadedCorpus,
-    (shards, summaries): (&[LoadedShard], &[ShardSummary]),
+    known: (&[LoadedShard], &[ShardSummary]),
     corpus: &mut CorpusSummary,
     anchoring: &mut Anchoring<'_>,
 ) -> Result<BTreeMap<String, usize>, Error> {
     let step = sample_step(corpus.documents, LANGUAGE_DOCUMENTS);
     let is_sampled = |place: usize| place.is_multiple_of(step);
+    let sample = &mut corpus.text_sample;
+    let wanted = shards_to_read(known, anchoring, |place| is_sampled(place) || sample.takes(place));
+    let mut languages = Vec::new();
+    visit_documents(loaded, wanted, |place, document| {
+        if is_sampled(place) {
+            languages.extend(language_of(&document.text));
+        }
+        sample.visit(place, document);
+        look_for_evidence(anchoring, document);
+    })
+    .await?;
+    Ok(count_languages(languages.into_iter()))
+}
+
+/// The shards with a document in which evidence is looked for, or whose place in the corpus `is_sampled`; each with the
+/// place of its first document. The other documents are passed over.
+fn shards_to_read<'a>(
+    (shards, summaries): (&'a [LoadedShard], &[ShardSummary]),
+    anchoring: &mut Anchoring<'_>,
+    is_sampled: impl Fn(usize) -> bool,
+) -> Vec<(usize, &'a LoadedShard)> {
     let (mut first, mut wanted) = (0, Vec::new());
     for (shard, summary) in shards.iter().zip(summaries) {
         let mut is_wanted = false;
@@ -264,29 +270,36 @@ async fn look_at_documents(
             if !is_read {
                 anchoring.visit(path, "");
             }
-            is_wanted |= is_read || is_sampled(place) || corpus.text_sample.takes(place);
+            is_wanted |= is_read || is_sampled(place);
         }
         if is_wanted {
             wanted.push((first, shard));
         }
         first += summary.documents.len();
     }
-    let mut languages = Vec::new();
+    wanted
+}
+
+/// Decodes shards, a few at a time, and shows each document with its place in the corpus, in order.
+async fn visit_documents(
+    loaded: &LoadedCorpus,
+    shards: Vec<(usize, &LoadedShard)>,
+    mut visit: impl FnMut(usize, &Document),
+) -> Result<(), Error> {
     let read = |(first, shard)| async move { loaded.read(shard).await.map(|rows| (first, rows)) };
-    let mut shards = stream::iter(wanted).map(read).buffered(SHARDS_AT_ONCE);
+    let mut shards = stream::iter(shards).map(read).buffered(SHARDS_AT_ONCE);
     while let Some((first, rows)) = shards.try_next().await? {
         let documents: Vec<Document> = rows.into_iter().filter_map(DocumentRow::into_document).collect();
-        for (place, document) in (first..).zip(&documents) {
-            if is_sampled(place) {
-                languages.extend(language_of(&document.text));
-            }
-            corpus.text_sample.visit(place, document);
-            if anchoring.reads(&document.path) {
-                anchoring.visit(&document.path, &document.text);
-            }
-        }
+        (first..).zip(&documents).for_each(|(place, document)| visit(place, document));
     }
-    Ok(count_languages(languages.into_iter()))
+    Ok(())
+}
+
+/// Looks for evidence in a document that may hold some.
+fn look_for_evidence(anchoring: &mut Anchoring<'_>, document: &Document) {
+    if anchoring.reads(&document.path) {
+        anchoring.visit(&document.path, &document.text);
+    }
 }
 
 /// Whether evidence that was not found may stand in what could not be read: a

@@ -35,7 +35,12 @@ pub async fn changed_since(session: &Session, record: &RunRecord) -> Vec<String>
         (Err(error), _) | (_, Err(error)) => return vec![format!("what changed since is not known: {error}")],
     };
     let mut lines = of_experiment(&then, &session.experiment);
-    match documents_since(session, &provenance.documents, provenance.read_ms).await {
+    let documents_then = record.documents();
+    let since = match &documents_then {
+        Ok(documents) => documents_since(session, documents, provenance.read_ms).await,
+        Err(error) => Err(Error::Unusable(crate::error_chain(error))),
+    };
+    match since {
         Ok(more) => lines.extend(more),
         Err(error) => lines.push(format!("the documents cannot be looked at now: {}", crate::error_chain(&error))),
     }

@@ -75,7 +75,7 @@ impl Scorer {
             return Err(Error::Refused(cannot));
         }
         // The budget of the experiment was that of its run.
-        spec.evaluate.budget = Caps { usd: Some(setup.budget_usd.unwrap_or(0.0)), ..Caps::default() };
+        spec.evaluate.budget = Caps { usd: Some(setup.budget_usd.unwrap_or(0.0)), ..Caps::default() }.into();
         let used = spec.evaluate.models();
         let is_free = |name: &&str| spec.models.get(*name).is_some_and(|config| config.prices() == Some((0.0, 0.0)));
         if setup.budget_usd.is_none()
@@ -96,7 +96,7 @@ impl Scorer {
         mut mistakes: Vec<String>,
         journal: impl FnOnce(&ScoringSpec) -> Result<Option<Arc<Journal>>, Error>,
     ) -> Result<Self, Error> {
-        let caps = spec.evaluate.budget;
+        let caps = spec.evaluate.budget.run();
         let budget = Budget::new(Caps { usd: setup.budget_usd.or(caps.usd), ..caps });
         let context = setup.context(spec.engine.cores);
         let used: BTreeSet<String> = spec.evaluate.models().into_iter().map(str::to_owned).collect();

@@ -50,7 +50,7 @@ pub(crate) async fn priced_and_ready(
     experiment: &Experiment,
     names: &BTreeSet<String>,
 ) -> Result<(), Error> {
-    Error::refuse(budget::unpriced(&session.budget().caps(), &experiment.models, names))?;
+    Error::refuse(budget::unpriced(&budget::dollar_caps(session.budget()), &experiment.models, names))?;
     for name in names {
         ready(session, experiment, name).await?;
     }

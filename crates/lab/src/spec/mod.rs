@@ -19,6 +19,7 @@ mod track;
 mod warnings;
 mod wording;
 
+pub use budget::BudgetSpec;
 pub use engine::{EngineSpec, LocalEngineSpec, RayEngineSpec, StageSpec};
 pub(crate) use evaluate::SEALED;
 pub use overrides::Override;
@@ -39,7 +40,7 @@ use eval::{
     GenerateOptions, MetricConfig,
     dataset::{RowError, RowQuestions, read_questions},
 };
-use models::{Caps, ModelConfig};
+use models::ModelConfig;
 use rag::{
     Axis,
     load::{Links, ParseLimits},
@@ -164,9 +165,9 @@ pub struct EvaluateSpec {
     /// and `token_f1` for answers; for a kind with none of these, all its metrics that need no
     /// judge. A judged metric may be listed if its judges are qualified.
     pub objective: Vec<String>,
-    /// What one run may cost. Answers that an earlier run paid for are free and
-    /// use none of it.
-    pub budget: Caps,
+    /// What one run may cost, and all starts together. Answers that an earlier run paid for are free and use none of
+    /// the budget of a run.
+    pub budget: BudgetSpec,
 }
 
 /// An experiment, defaults filled in and checked as a whole.

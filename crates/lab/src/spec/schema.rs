@@ -2,10 +2,12 @@
 //! what they take, their defaults and what they do. What depends on several
 //! keys at once is only checked when the file is read.
 
-use super::{CorpusSpec, DatasetSpec, LocalEngineSpec, RayEngineSpec, SystemSpec, TrackerConfig, WarningSpec};
+use super::{
+    BudgetSpec, CorpusSpec, DatasetSpec, LocalEngineSpec, RayEngineSpec, SystemSpec, TrackerConfig, WarningSpec,
+};
 use crate::search::SearchConfig;
 use eval::MetricConfig;
-use models::{Caps, ModelConfig};
+use models::ModelConfig;
 use rag::{Axis, schema_of};
 use serde_json::{Map, Value, json};
 use store::registry;
@@ -147,7 +149,7 @@ fn space_schema(definitions: &mut Definitions) -> Value {
 fn evaluate_schema(definitions: &mut Definitions) -> Value {
     let metrics = MetricConfig::NAMES.iter().copied().zip(MetricConfig::docs()).collect();
     let metric = definitions.component("metric", metrics, Some(MetricConfig::schema()));
-    let budget = definitions.add("budget", schema_of::<Caps>());
+    let budget = definitions.add("budget", schema_of::<BudgetSpec>());
     let word = json!({ "type": "string" });
     let count = |description: &str| json!({ "type": "integer", "minimum": 1, "description": description });
     let keys = json!({

@@ -61,7 +61,7 @@ pub(crate) async fn content_with_key(
     if key(&content) == *wanted {
         return Ok(content);
     }
-    Err(Unread { path: file.path.clone(), reason: "it changed after the run began: run again".to_owned() })
+    Err(Unread { path: file.path.clone(), reason: "it changed after the run began".to_owned() })
 }
 
 #[cfg(test)]

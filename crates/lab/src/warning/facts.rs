@@ -181,7 +181,7 @@ pub(crate) struct CutTextsFacts {
 }
 
 /// How the golden evidence fits into the chunks of a trial.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct EvidenceFacts {
     /// The number of questions with evidence.
     pub(crate) questions: usize,

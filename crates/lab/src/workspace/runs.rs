@@ -176,7 +176,8 @@ impl Workspace {
         if !is_name {
             return Ok(false);
         }
-        for file in [RunFileName::Results, RunFileName::Experiment, RunFileName::Frozen, RunFileName::Summary] {
+        let others = [RunFileName::Experiment, RunFileName::Documents, RunFileName::Frozen, RunFileName::Summary];
+        for file in [RunFileName::Results].into_iter().chain(others) {
             match self.store.get(&layout::run_file(run, file)).await? {
                 Some(bytes) => self.write_run_file(run, file, bytes).await?,
                 None if file == RunFileName::Results => return Ok(false),
@@ -292,7 +293,7 @@ impl Workspace {
         }
         // The results, which are large, are fetched once.
         if head.is_none() || RunHead::of_folder(&self.run_folder(&run)) != head {
-            for file in [RunFileName::Experiment, RunFileName::Frozen] {
+            for file in [RunFileName::Experiment, RunFileName::Documents, RunFileName::Frozen] {
                 if let Some(bytes) = fetch(file).await? {
                     self.write_run_file(&run, file, bytes).await?;
                 }

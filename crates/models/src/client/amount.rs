@@ -4,6 +4,7 @@
 use crate::Cap;
 use serde::{Deserialize, Serialize};
 use std::{fmt, time::Duration};
+use store::CallCosts;
 
 /// Caps on the cost of calls; a cap that is not given does not limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -42,6 +43,112 @@ impl fmt::Display for Caps {
             self.minutes.map(|limit| Cap::Minutes.amount(limit)),
         ];
         f.write_str(&parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// Caps on what an experiment may cost over all starts; a cap that is not given does not limit. Calls of models of this
+/// process do not count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct TotalCaps {
+    /// US dollars, by the configured prices.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usd: Option<f64>,
+    /// Tokens that remote models read and wrote.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// Calls of remote models, counted as in the budget of one run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calls: Option<u64>,
+}
+
+impl TotalCaps {
+    /// Whether there are no caps.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The cap of a kind, in its unit.
+    pub fn limit(&self, cap: Cap) -> Option<f64> {
+        match cap {
+            Cap::Usd => self.usd,
+            Cap::Tokens => self.tokens.map(|limit| limit as f64),
+            Cap::Calls => self.calls.map(|limit| limit as f64),
+            Cap::Minutes => None,
+        }
+    }
+}
+
+impl From<TotalCaps> for Caps {
+    fn from(TotalCaps { usd, tokens, calls }: TotalCaps) -> Self {
+        Self { usd, tokens, calls, minutes: None }
+    }
+}
+
+/// Shows all caps, as `$0.50, 1,000 calls`.
+impl fmt::Display for TotalCaps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Caps::from(*self).fmt(f)
+    }
+}
+
+/// What calls of remote models cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct TotalSpent {
+    /// US dollars.
+    pub usd: f64,
+    /// Tokens read and written.
+    pub tokens: u64,
+    /// Calls.
+    pub calls: u64,
+}
+
+impl TotalSpent {
+    /// The amount of a cap's kind, in its unit.
+    pub fn of(&self, cap: Cap) -> f64 {
+        match cap {
+            Cap::Usd => self.usd,
+            Cap::Tokens => self.tokens as f64,
+            Cap::Calls => self.calls as f64,
+            Cap::Minutes => 0.0,
+        }
+    }
+}
+
+impl From<BudgetAmount> for TotalSpent {
+    fn from(BudgetAmount { picodollars, tokens, calls }: BudgetAmount) -> Self {
+        Self { usd: dollars(picodollars), tokens, calls }
+    }
+}
+
+/// What an experiment spends over all starts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct TotalSpending {
+    /// The caps.
+    pub caps: TotalCaps,
+    /// What earlier starts have spent, and other processes meanwhile. A process that was killed counts with everything
+    /// that its calls in flight may have cost.
+    pub earlier: TotalSpent,
+    /// What this start has spent.
+    pub here: TotalSpent,
+    /// The cap that was the first to stop a call of this start.
+    pub reached: Option<Cap>,
+}
+
+impl TotalSpending {
+    /// What was spent of a cap's kind, in its unit.
+    pub fn spent(&self, cap: Cap) -> f64 {
+        self.earlier.of(cap) + self.here.of(cap)
+    }
+
+    /// What is left of a cap; none if it does not limit.
+    pub fn left(&self, cap: Cap) -> Option<f64> {
+        Some((self.caps.limit(cap)? - self.spent(cap)).max(0.0))
+    }
+
+    /// The caps of which nothing is left.
+    pub fn used_up(&self) -> Vec<Cap> {
+        [Cap::Usd, Cap::Tokens, Cap::Calls].into_iter().filter(|cap| self.left(*cap) == Some(0.0)).collect()
     }
 }
 
@@ -91,6 +198,18 @@ impl BudgetAmount {
     /// The cost of a call, without the count of calls.
     pub(super) fn cost(usd: f64, tokens: u64) -> Self {
         Self { picodollars: picodollars(usd), tokens, calls: 0 }
+    }
+}
+
+impl From<CallCosts> for BudgetAmount {
+    fn from(CallCosts { picodollars, tokens, calls }: CallCosts) -> Self {
+        Self { picodollars, tokens, calls }
+    }
+}
+
+impl From<BudgetAmount> for CallCosts {
+    fn from(BudgetAmount { picodollars, tokens, calls }: BudgetAmount) -> Self {
+        Self { picodollars, tokens, calls }
     }
 }
 

@@ -17,15 +17,16 @@
 //! budget; calls that are in flight when the time is over are not cut off.
 //!
 //! Processes that spend one budget each hold an allowance of it
-//! ([`Budget::shared`]).
+//! ([`Budget::shared`]). Over all starts of an experiment, [`Budget::count_total`] counts what is paid.
 
 mod allowance;
+mod total;
 
 pub use allowance::Allowances;
 
 use super::{
     Lessor,
-    amount::{BudgetAmount, Caps, ONE_CALL, ReachedCap, SpentTotals, dollars, picodollars},
+    amount::{BudgetAmount, Caps, ONE_CALL, ReachedCap, SpentTotals, TotalCaps, TotalSpending, dollars, picodollars},
 };
 use crate::{Cap, Error, Usage, locked};
 use allowance::AllowanceSource;
@@ -33,10 +34,14 @@ use serde::{Deserialize, Serialize};
 use std::{
     collections::HashSet,
     fmt,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
-use store::Key;
+use store::{Key, SharedJournal};
 use tokio::{sync::Notify, time::Instant};
+use total::{TotalAdmission, TotalBudget};
 
 /// What happened to a budget in another process since the last report.
 ///
@@ -55,6 +60,12 @@ pub struct BudgetReport {
     pub refused: Vec<Key>,
     /// The number of calls that were not made and have no key.
     pub refused_without_key: u64,
+    /// The part of `spent` that counts for the total of the experiment.
+    #[serde(default)]
+    pub of_total: BudgetAmount,
+    /// The cap of the total that was the first to stop a call, if one did.
+    #[serde(default)]
+    pub total_reached: Option<Cap>,
 }
 
 /// A budget that calls share. Clones are the same budget.
@@ -70,6 +81,8 @@ struct BudgetInner {
     settled: Notify,
     /// Where allowances come from, if other processes spend this budget too.
     source: Option<AllowanceSource>,
+    /// What the experiment spends over all starts, if that is counted.
+    total: OnceLock<TotalBudget>,
 }
 
 #[derive(Default)]
@@ -83,6 +96,8 @@ struct BudgetState {
     n_refused_without_key: u64,
     /// The amounts of `spent` and `paid_calls` that were already reported.
     reported: (BudgetAmount, u64),
+    /// The amount of the total that was already reported.
+    reported_of_total: BudgetAmount,
     allowance: allowance::HeldAllowance,
 }
 
@@ -116,7 +131,47 @@ impl Budget {
 
     fn with(caps: Caps, source: Option<AllowanceSource>) -> Self {
         let (state, settled) = (Mutex::default(), Notify::new());
-        Self(Arc::new(BudgetInner { caps, started: Instant::now(), state, settled, source }))
+        let total = OnceLock::new();
+        Self(Arc::new(BudgetInner { caps, started: Instant::now(), state, settled, source, total }))
+    }
+
+    /// Counts what calls of remote models cost under a name in a journal, over all processes and starts, and refuses
+    /// calls beyond these caps. Once set, the name and the caps stay.
+    pub fn count_total(&self, caps: TotalCaps, journal: SharedJournal, name: &str) {
+        self.0.total.get_or_init(|| TotalBudget::new(caps, journal, name.to_owned()));
+    }
+
+    /// The caps over all starts and what was spent; none if that is not counted. What other processes spent is as it
+    /// was at the last [`Budget::look_at_total`], or at the last call that had to claim something.
+    pub fn total(&self) -> Option<TotalSpending> {
+        let total = self.0.total.get()?;
+        let (earlier, here) = total.spent();
+        Some(TotalSpending { caps: total.caps(), earlier, here, reached: total.reached() })
+    }
+
+    /// Reads what other processes and earlier starts have spent.
+    ///
+    /// # Errors
+    /// If the journal or its store cannot be read.
+    pub async fn look_at_total(&self) -> Result<(), Error> {
+        match self.0.total.get() {
+            Some(total) => total.look().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Writes what was spent of the total, and gives back what is not needed.
+    pub(super) async fn give_back_total(&self) {
+        if let Some(total) = self.0.total.get() {
+            total.give_back().await;
+        }
+    }
+
+    /// Writes what calls cost beyond what they reserved, so that it is counted whatever happens.
+    pub(super) async fn cover_total(&self) {
+        if let Some(total) = self.0.total.get() {
+            total.cover().await;
+        }
     }
 
     /// The caps.
@@ -148,17 +203,25 @@ impl Budget {
         let mut state = self.0.state();
         let now = (state.spent, state.paid_calls);
         let (spent, paid_calls) = std::mem::replace(&mut state.reported, now);
+        let total = self.0.total.get();
+        let of_total = total.map(TotalBudget::spent_here).unwrap_or_default();
+        let reported = std::mem::replace(&mut state.reported_of_total, of_total);
         BudgetReport {
             spent: state.spent.minus(spent),
             paid_calls: state.paid_calls.saturating_sub(paid_calls),
             reached: state.reached,
             refused: state.refused.drain().collect(),
             refused_without_key: std::mem::take(&mut state.n_refused_without_key),
+            of_total: of_total.minus(reported),
+            total_reached: total.and_then(TotalBudget::reached),
         }
     }
 
     /// Adds the report of another process.
     pub fn merge(&self, report: BudgetReport) {
+        if let Some(total) = self.0.total.get() {
+            total.merge(report.of_total, report.total_reached);
+        }
         let mut state = self.0.state();
         state.spent = state.spent.plus(report.spent);
         state.paid_calls = state.paid_calls.saturating_add(report.paid_calls);
@@ -204,12 +267,36 @@ impl Budget {
                 Some(source) => source.admit(&self.0, wanted).await,
             };
             match admission {
-                BudgetAdmission::Granted => return Ok(Reservation { budget: self, amount }),
+                BudgetAdmission::Granted => {
+                    return Ok(Reservation { budget: self, amount, total: None, submitted: None });
+                }
                 BudgetAdmission::Refused(error) => return Err(error),
                 BudgetAdmission::Full if self.0.source.is_none() => settled.await,
                 // Calls of other processes may leave room too. The authority
                 // cannot call back, so it is asked again.
                 BudgetAdmission::Full => _ = tokio::time::timeout(allowance::ASK_AGAIN, settled).await,
+            }
+        }
+    }
+
+    /// [`Budget::reserve`] for a call that is paid: it also has to fit into the total of the experiment, and is counted
+    /// there before it begins.
+    pub(super) async fn reserve_paid(&self, amount: BudgetAmount) -> Result<Reservation<'_>, Error> {
+        let mut reservation = self.reserve(amount).await?;
+        let Some(total) = self.0.total.get() else { return Ok(reservation) };
+        loop {
+            let settled = self.0.settled.notified();
+            match total.admit(&self.0, amount.plus(ONE_CALL)).await {
+                TotalAdmission::Granted => {
+                    reservation.total = Some(total);
+                    return Ok(reservation);
+                }
+                TotalAdmission::Refused(error) => {
+                    reservation.withdraw();
+                    return Err(error);
+                }
+                // Calls of other processes may leave room too.
+                TotalAdmission::Full => _ = tokio::time::timeout(allowance::ASK_AGAIN, settled).await,
             }
         }
     }
@@ -251,7 +338,7 @@ impl BudgetState {
 
     fn exhausted(&mut self, ReachedCap { cap, spent, limit }: ReachedCap) -> Error {
         self.reached.get_or_insert(cap);
-        Error::BudgetExhausted { cap, spent, limit }
+        Error::BudgetExhausted { cap, spent, limit, earlier: None }
     }
 }
 
@@ -304,10 +391,19 @@ fn obstacle(
 
 /// Room for one call in flight. If it is dropped without being settled, only
 /// the count of calls remains.
-#[derive(Debug)]
 pub(super) struct Reservation<'a> {
     budget: &'a Budget,
     amount: BudgetAmount,
+    /// The total of the experiment, if the call is counted there.
+    total: Option<&'a TotalBudget>,
+    /// If this is set at the end, the call may be billed although it was not settled.
+    submitted: Option<Arc<AtomicBool>>,
+}
+
+impl fmt::Debug for Reservation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reservation").field("amount", &self.amount).finish_non_exhaustive()
+    }
 }
 
 impl Reservation<'_> {
@@ -316,14 +412,30 @@ impl Reservation<'_> {
     /// already, so it counts.
     pub(super) fn uncount(&self) {
         if self.budget.0.source.is_none() {
-            let mut state = self.budget.0.state();
-            state.spent.calls = state.spent.calls.saturating_sub(1);
+            self.withdraw();
         }
+        if let Some(total) = self.total {
+            total.uncount();
+        }
+    }
+
+    /// If the call is given up while this is set, it counts with all that it reserved.
+    pub(super) fn counts_if(&mut self, submitted: Option<Arc<AtomicBool>>) {
+        self.submitted = submitted;
+    }
+
+    /// The call is not made, so the budget of the run does not count it.
+    fn withdraw(&self) {
+        let mut state = self.budget.0.state();
+        state.spent.calls = state.spent.calls.saturating_sub(1);
     }
 
     /// The call ended and cost this much.
     pub(super) fn settle(mut self, usage: Usage, usd: f64) {
         let cost = BudgetAmount::cost(usd, usage.total());
+        if let Some(total) = self.total {
+            total.settle(cost, self.amount);
+        }
         // One lock for both changes, so that no reader sees the cost twice or not at all.
         let mut state = self.budget.0.state();
         state.spent = state.spent.plus(cost);
@@ -336,7 +448,13 @@ impl Reservation<'_> {
 
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
+        let is_billed = self.submitted.as_ref().is_some_and(|submitted| submitted.load(Ordering::Relaxed));
+        let cost = if is_billed { self.amount } else { BudgetAmount::default() };
+        if let Some(total) = self.total {
+            total.settle(cost, self.amount);
+        }
         let mut state = self.budget.0.state();
+        state.spent = state.spent.plus(cost);
         state.reserved = state.reserved.minus(self.amount);
         drop(state);
         self.budget.0.settled.notify_waiters();

@@ -36,7 +36,10 @@ async fn what_fits_exactly_fits_and_one_more_does_not() {
         budget.reserve(estimate(0.1, 0)).await.expect("room").settle(usage(7), 0.1);
     }
     let error = budget.reserve(estimate(1e-9, 0)).await.expect_err("no room");
-    assert!(matches!(error, Error::BudgetExhausted { cap: Cap::Usd, spent: 0.3, limit: 0.3 }), "{error:?}");
+    assert!(
+        matches!(error, Error::BudgetExhausted { cap: Cap::Usd, spent: 0.3, limit: 0.3, earlier: None }),
+        "{error:?}"
+    );
     assert_eq!(
         error.to_string(),
         "the budget of $0.30 was reached ($0.30 spent); run again with a larger one to go on: nothing is paid twice"

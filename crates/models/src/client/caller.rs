@@ -5,6 +5,7 @@ use super::{
     Budget, Client, Spending,
     amount::BudgetAmount,
     answer_stream::DraftView,
+    batches::BatchQueue,
     finishing::{end_of_cancelled, until_cancelled},
     journal_error,
     reply::{AnswerPart, CallAnswer, StoredAnswer},
@@ -13,11 +14,12 @@ use super::{
 };
 use crate::{Error, Identity, Model, Usage, ledger, trace};
 use executor::{Limiter, OutcomeKind, Retryable};
+use serde_json::Value;
 use std::{
     pin::pin,
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -45,6 +47,22 @@ pub(super) struct Caller {
     /// Which answer to the same request this is: each number has its own journal entry. Not the number of a
     /// retry; see [`Chat::with_repeat`](super::Chat::with_repeat).
     pub(super) repeat: u32,
+    /// The queue of its batches, if calls are sent in batches.
+    pub(super) queue: Option<Arc<BatchQueue>>,
+    /// The price of a call as a share of the model's price.
+    pub(super) price_share: f64,
+}
+
+/// Makes an answer of what a provider has answered in a batch.
+type AnswerReader = dyn Fn(&Value) -> Result<CallAnswer, Error> + Send + Sync;
+
+/// A call that is sent in a batch.
+#[derive(Clone)]
+pub(super) struct BatchedCall {
+    pub(super) queue: Arc<BatchQueue>,
+    /// Set while the call may be billed without an answer.
+    pub(super) submitted: Arc<AtomicBool>,
+    pub(super) read: Arc<AnswerReader>,
 }
 
 /// The settings of calls, for a handle with a [`Caller`].
@@ -118,11 +136,14 @@ impl Caller {
         estimate: impl Fn() -> BudgetAmount + Clone + Send + Sync + 'static,
         make: impl Fn() -> Fut + Clone + Send + Sync + 'static,
         mut view: Option<&mut DraftView>,
+        batched: Option<BatchedCall>,
     ) -> Result<Arc<str>, Error>
     where
         Fut: Future<Output = Result<CallAnswer, Error>> + Send + 'static,
     {
         let (began, cancel) = (Instant::now(), &self.client.cancel);
+        // A batch goes on at the provider whoever waits for it.
+        let finishes = self.journals_paid_answers() && batched.is_none();
         let StoredAnswer { response, used } = loop {
             if ledger::replays() {
                 let Some(journal) = &self.client.inner.journal else { return Err(Error::Cancelled) };
@@ -135,9 +156,10 @@ impl Caller {
             let draft = view.as_ref().map(|view| &view.draft);
             let flight = self.client.inner.flights.join(key, draft, || {
                 let (caller, estimate, make) = (self.clone(), estimate.clone(), make.clone());
+                let batched = batched.clone();
                 // Looked up now: later this call may itself be cancelled and run on without a caller (see
                 // `finishing`), and then it would find its own entry and wait for itself.
-                let before = self.journals_paid_answers().then(|| end_of_cancelled(&key)).flatten();
+                let before = finishes.then(|| end_of_cancelled(&key)).flatten();
                 // Other callers may join the call and drive it; its span stays that of the caller that began it.
                 async move {
                     if let Some(ended) = before {
@@ -146,16 +168,22 @@ impl Caller {
                     if let Some(entry) = caller.kept(vec![key]).await?.pop().flatten() {
                         return Ok(StoredAnswer::from(entry));
                     }
+                    if let Some(batched) = &batched
+                        && let Some(answer) = caller.earlier_answer(key, batched).await?
+                    {
+                        return Ok(answer.into());
+                    }
+                    let submitted = batched.map(|batched| batched.submitted);
                     let make = &make;
-                    let made = caller.limited(Some(key), estimate, || async move { Ok((make().await?, ())) }).await?;
+                    let make = || async move { Ok((make().await?, ())) };
+                    let made = caller.limited(Some(key), submitted, estimate, make).await?;
                     Ok::<_, Error>(made.0.into())
                 }
                 .in_current_span()
             });
             let joined = flight.joined;
             // If this future is dropped after a cancellation, a call that it began runs on in the background.
-            let _finishes =
-                (!joined && self.journals_paid_answers()).then(|| self.client.finish_if_cancelled(key, flight.call()));
+            let _finishes = (!joined && finishes).then(|| self.client.finish_if_cancelled(key, flight.call()));
             let answer = tokio::select! {
                 biased;
                 answer = flight.answer(view.as_deref_mut()) => answer,
@@ -188,7 +216,7 @@ impl Caller {
         Fut: Future<Output = Result<(CallAnswer, T), Error>>,
     {
         let began = Instant::now();
-        let (answer, made) = self.limited(None, estimate, make).await?;
+        let (answer, made) = self.limited(None, None, estimate, make).await?;
         ledger::record(&self.identity, &answer.used(), began);
         Ok(made)
     }
@@ -210,6 +238,7 @@ impl Caller {
     async fn limited<T, Fut>(
         &self,
         key: Option<Key>,
+        submitted: Option<Arc<AtomicBool>>,
         estimate: impl Fn() -> BudgetAmount,
         make: impl Fn() -> Fut,
     ) -> Result<(CallAnswer, T), Error>
@@ -227,8 +256,13 @@ impl Caller {
             let estimate = if needed { estimate() } else { BudgetAmount::default() };
             let make = &make;
             let (attempts, running) = (&AtomicU32::new(0), &AtomicU32::new(0));
+            let submitted = &submitted;
             let attempt = || async move {
-                let reservation = budget.reserve(estimate).await?;
+                let mut reservation = match self.is_remote() {
+                    true => budget.reserve_paid(estimate).await?,
+                    false => budget.reserve(estimate).await?,
+                };
+                reservation.counts_if(submitted.clone());
                 inner.unsaved.check()?;
                 if cancel.is_cancelled() {
                     return Err(Error::Cancelled);
@@ -252,6 +286,7 @@ impl Caller {
                 let ended = || inner.unsaved.error().or_else(|| cancel.is_cancelled().then_some(Error::Cancelled));
                 let (mut answer, made) = made.map_err(|error| ended().unwrap_or(error))?;
                 reservation.settle(answer.usage, answer.cost_usd);
+                budget.cover_total().await;
                 // It is paid, whatever becomes of it.
                 if !replays {
                     self.count(&answer);
@@ -265,7 +300,7 @@ impl Caller {
             // After a cancellation, a paid attempt whose answer goes to the journal runs to its end, so the limiter
             // gets a token that is never cancelled; `until_cancelled` ends all other attempts.
             let never = &CancellationToken::new();
-            let finishes = key.is_some() && self.journals_paid_answers();
+            let finishes = key.is_some() && self.journals_paid_answers() && submitted.is_none();
             let since = Instant::now();
             let outcome = loop {
                 let made =
@@ -292,6 +327,17 @@ impl Caller {
             Ok(made)
         })
         .await
+    }
+
+    /// The answer from a batch that an earlier run or another process has sent. That start has paid for it, so it uses
+    /// nothing of this budget.
+    async fn earlier_answer(&self, key: Key, batched: &BatchedCall) -> Result<Option<CallAnswer>, Error> {
+        let Some(body) = batched.queue.earlier_answer(key).await? else { return Ok(None) };
+        // An answer that cannot be read is asked for once more.
+        let Ok(mut answer) = (batched.read)(&body) else { return Ok(None) };
+        self.count(&answer);
+        self.journal_answer(Some(key), &mut answer).await?;
+        Ok(Some(answer))
     }
 
     /// Counts what a call cost.

@@ -1,14 +1,15 @@
 //! The handle to a chat model.
 
 use super::{
-    Exchange,
+    Exchange, MOST_BATCHED,
     answer_stream::{AnswerStream, DraftView},
-    caller::{Caller, call_settings},
+    caller::{BatchedCall, Caller, call_settings},
     estimate,
     reply::{CallAnswer, from_text, to_text},
     structured::{self, ReplyError},
 };
 use crate::{ChatModel, ChatRequest, ChatResponse, Error, Identity, OnPiece, trace};
+use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -34,7 +35,10 @@ impl Chat {
 
     /// How many calls the model serves best at once.
     pub fn concurrency(&self) -> usize {
-        self.model.concurrency()
+        match self.caller.queue {
+            Some(_) => MOST_BATCHED,
+            None => self.model.concurrency(),
+        }
     }
 
     /// Whether replies may hold the probabilities of a request's choices.
@@ -44,7 +48,8 @@ impl Chat {
 
     /// Price per million tokens, in dollars: (input, output).
     pub fn price(&self) -> (f64, f64) {
-        self.model.price()
+        let ((input, output), share) = (self.model.price(), self.caller.price_share);
+        (input * share, output * share)
     }
 
     /// Waits for a turn to make calls whose prompts share a long beginning. A
@@ -120,14 +125,26 @@ impl Chat {
     async fn answer_once(&self, request: &ChatRequest, view: Option<&mut DraftView>) -> Result<ChatResponse, Error> {
         let key = self.caller.key(request);
         let (model, request) = (self.model.clone(), Arc::new(request.clone()));
-        let (estimated, asked) = (model.clone(), request.clone());
-        let estimate = move || estimate::chat(estimated.as_ref(), &asked);
+        let (estimated, asked, price) = (model.clone(), request.clone(), self.price());
+        let estimate = move || estimate::chat(estimated.as_ref(), price, &asked);
         let draft = view.as_ref().map(|view| view.draft.clone());
+        // A streamed answer is not sent in a batch, because somebody waits for it.
+        let queue = self.caller.queue.clone().filter(|_| view.is_none());
+        let batched = queue.map(|queue| {
+            let (model, request) = (model.clone(), request.clone());
+            let read = move |answer: &Value| call_answer(model.read_batched(&request, answer)?, price);
+            BatchedCall { queue, submitted: Arc::default(), read: Arc::new(read) }
+        });
+        let sent = batched.clone();
         let make = move || {
             let (model, request) = (model.clone(), request.clone());
+            let batched = sent.clone();
             let attempt = draft.as_ref().map(|draft| draft.attempt());
             async move {
                 trace::record_request(&request, attempt.is_some());
+                if let Some(BatchedCall { queue, submitted, read }) = batched {
+                    return read(&queue.call(key, &model.batch_body(&request), submitted).await?);
+                }
                 let response = match &attempt {
                     Some(attempt) => {
                         let on_piece = record_first_piece(attempt.on_piece());
@@ -136,15 +153,19 @@ impl Chat {
                     None => model.chat(&request).await?,
                 };
                 trace::record_response(&response);
-                let (input, output) = model.price();
-                let usage = response.usage;
-                let cost_usd = (usage.prompt_tokens as f64 * input + usage.completion_tokens as f64 * output) / 1e6;
-                let (seconds, response) = (response.seconds, to_text(&response)?);
-                Ok(CallAnswer { usage, cost_usd, seconds, response, parts: Vec::new() })
+                call_answer(response, price)
             }
         };
-        from_text(&self.caller.answer(key, estimate, make, view).await?)
+        from_text(&self.caller.answer(key, estimate, make, view, batched).await?)
     }
+}
+
+/// A response with its cost; `price` is in dollars per million tokens read and written.
+fn call_answer(response: ChatResponse, (input, output): (f64, f64)) -> Result<CallAnswer, Error> {
+    let usage = response.usage;
+    let cost_usd = (usage.prompt_tokens as f64 * input + usage.completion_tokens as f64 * output) / 1e6;
+    let (seconds, response) = (response.seconds, to_text(&response)?);
+    Ok(CallAnswer { usage, cost_usd, seconds, response, parts: Vec::new() })
 }
 
 /// Takes pieces like `on_piece`, and records in the span of the call when the first one came.

@@ -10,7 +10,8 @@ const DEFAULT_OUTPUT_TOKENS: u64 = 4096;
 /// Tokens that a chat template adds to each message, and to the whole conversation.
 const TOKENS_PER_MESSAGE: u64 = 4;
 
-pub(super) fn chat(model: &dyn ChatModel, request: &ChatRequest) -> BudgetAmount {
+/// `price` is in dollars per million tokens read and written.
+pub(super) fn chat(model: &dyn ChatModel, price: (f64, f64), request: &ChatRequest) -> BudgetAmount {
     let messages = request.messages.iter().map(|message| model.count_tokens(&message.content) as u64);
     let schema = request.schema.as_ref().map_or(0, |schema| model.count_tokens(&schema.to_string()) as u64);
     let prompt = messages.map(|count| count + TOKENS_PER_MESSAGE).sum::<u64>() + TOKENS_PER_MESSAGE + schema;
@@ -18,16 +19,17 @@ pub(super) fn chat(model: &dyn ChatModel, request: &ChatRequest) -> BudgetAmount
         0 => DEFAULT_OUTPUT_TOKENS,
         limit => u64::from(limit),
     };
-    let (input_price, output_price) = model.price();
+    let (input_price, output_price) = price;
     let usd = (prompt as f64 * input_price + output as f64 * output_price) / 1e6;
     BudgetAmount::cost(usd, prompt + output)
 }
 
-pub(super) fn embedding(model: &dyn EmbeddingModel, texts: &[String]) -> BudgetAmount {
+/// `price` is in dollars per million tokens.
+pub(super) fn embedding(model: &dyn EmbeddingModel, price: f64, texts: &[String]) -> BudgetAmount {
     let most = model.max_tokens();
     // Models add a mark before and after each text.
     let tokens = texts.iter().map(|text| model.estimate_tokens(text).saturating_add(2).min(most) as u64).sum();
-    BudgetAmount::cost(tokens as f64 * model.price() / 1e6, tokens)
+    BudgetAmount::cost(tokens as f64 * price / 1e6, tokens)
 }
 
 /// Counts for the ledger: how many texts were embedded, the model's limit and, for a remote model (`is_remote`), how

@@ -2,9 +2,9 @@
 //! handle to a chat model is in `chat.rs`.
 
 use super::{
-    Chat,
+    Chat, MOST_BATCHED,
     amount::BudgetAmount,
-    caller::{Caller, call_key},
+    caller::{BatchedCall, Caller, call_key},
     estimate,
     reply::{AnswerPart, CallAnswer, StoredAnswer, from_text, to_text, unreadable},
 };
@@ -12,6 +12,7 @@ use crate::{EmbeddingModel, Error, Identity, InputKind, Matrix, ModelUsage, Rera
 use base64::{Engine, engine::general_purpose::STANDARD};
 use futures::stream::{FuturesUnordered, StreamExt};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::{collections::HashMap, fmt, ops::Range, sync::Arc, time::Instant};
 use store::Key;
 
@@ -73,13 +74,24 @@ impl Embedder {
 
     /// How many calls the model serves best at once.
     pub fn concurrency(&self) -> usize {
-        self.model.concurrency()
+        match self.caller.queue {
+            Some(_) => MOST_BATCHED,
+            None => self.model.concurrency(),
+        }
     }
 
     /// The most texts of one call; longer lists are split. `usize::MAX` for
-    /// models that take lists of any length.
+    /// models that take lists of any length. In a batch of the provider, each text is a call.
     pub fn batch_size(&self) -> usize {
-        self.model.batch_size()
+        match self.caller.queue {
+            Some(_) => 1,
+            None => self.model.batch_size(),
+        }
+    }
+
+    /// The price of a million tokens, in dollars.
+    fn price(&self) -> f64 {
+        self.model.price() * self.caller.price_share
     }
 
     /// How many tokens each text has, also beyond [`Self::max_tokens`]; `None` if
@@ -203,7 +215,7 @@ impl Embedder {
         if texts.is_empty() {
             return Ok(Matrix { columns: self.dimensions(), data: Vec::new() });
         }
-        let mut batches = texts.chunks(self.model.batch_size().max(1)).enumerate();
+        let mut batches = texts.chunks(self.batch_size().max(1)).enumerate();
         let mut parts: Vec<Matrix> = vec![Matrix::default(); batches.len()];
         let mut calls = FuturesUnordered::new();
         let mut failure = None;
@@ -234,7 +246,7 @@ impl Embedder {
     /// Why there are none; remote models have none.
     pub async fn embed_tokens(&self, texts: &[String], kind: InputKind) -> Result<Vec<Matrix>, Error> {
         // Token vectors are made in this process, and are too large to keep.
-        let estimate = || estimate::embedding(self.model.as_ref(), texts);
+        let estimate = || estimate::embedding(self.model.as_ref(), self.price(), texts);
         let make = || async {
             let started = Instant::now();
             let (matrices, usage) = self.model.embed_tokens(texts, kind).await?;
@@ -281,28 +293,40 @@ impl Embedder {
 
     async fn batch(&self, texts: &[String], kind: InputKind) -> Result<Matrix, Error> {
         if !self.caller.is_remote() {
-            let estimate = || estimate::embedding(self.model.as_ref(), texts);
-            return self.caller.direct(estimate, || embed(self.model.as_ref(), texts, kind)).await;
+            let price = self.price();
+            let estimate = || estimate::embedding(self.model.as_ref(), price, texts);
+            return self.caller.direct(estimate, || embed(self.model.as_ref(), price, texts, kind)).await;
         }
         // Under this key, older versions kept the vectors of all these texts together.
         let key = self.caller.key(&EmbeddingRequest { texts, kind });
         let keys: Arc<[Key]> = texts.iter().map(|text| self.text_key(text, kind)).collect();
         let (model, texts): (_, Arc<[String]>) = (self.model.clone(), texts.into());
         let (estimated, asked, count) = (model.clone(), texts.clone(), texts.len());
-        let estimate = move || estimate::embedding(estimated.as_ref(), &asked);
+        let price = self.price();
+        let estimate = move || estimate::embedding(estimated.as_ref(), price, &asked);
+        let batched = self.caller.queue.clone().map(|queue| {
+            let (model, texts, keys) = (model.clone(), texts.clone(), keys.clone());
+            let read = move |answer: &Value| {
+                let (matrix, usage) = model.read_batched(&texts, kind, answer)?;
+                // How long a batch took says nothing about the model.
+                let answer = CallAnswer { usage, ..CallAnswer::default() };
+                kept_apart(with_cost(answer, price), &matrix, &texts, &keys)
+            };
+            BatchedCall { queue, submitted: Arc::default(), read: Arc::new(read) }
+        });
+        let sent = batched.clone();
         let make = move || {
             let (model, texts, keys) = (model.clone(), texts.clone(), keys.clone());
+            let batched = sent.clone();
             async move {
-                let (answer, matrix) = embed(model.as_ref(), &texts, kind).await?;
-                let part = |(i, text): (usize, &String)| {
-                    Ok(AnswerPart { key: keys[i], response: response(&matrix, i)?, weight: text.len() as u64 + 1 })
-                };
-                let parts = texts.iter().enumerate().map(part).collect::<Result<Vec<_>, Error>>()?;
-                let lines: Vec<&str> = parts.iter().map(|part| part.response.as_str()).collect();
-                Ok(CallAnswer { response: lines.join("\n"), parts, ..answer })
+                if let Some(BatchedCall { queue, submitted, read }) = batched {
+                    return read(&queue.call(key, &model.batch_body(&texts, kind), submitted).await?);
+                }
+                let (answer, matrix) = embed(model.as_ref(), price, &texts, kind).await?;
+                kept_apart(answer, &matrix, &texts, &keys)
             }
         };
-        matrix(&self.caller.answer(key, estimate, make, None).await?, count)
+        matrix(&self.caller.answer(key, estimate, make, None, batched).await?, count)
     }
 }
 
@@ -348,15 +372,34 @@ fn matrix(kept: &str, n_texts: usize) -> Result<Matrix, Error> {
     Ok(all)
 }
 
-async fn embed(model: &dyn EmbeddingModel, texts: &[String], kind: InputKind) -> Result<(CallAnswer, Matrix), Error> {
+/// An answer whose vectors have entries of their own in the journal.
+fn kept_apart(answer: CallAnswer, matrix: &Matrix, texts: &[String], keys: &[Key]) -> Result<CallAnswer, Error> {
+    let part = |(i, text): (usize, &String)| {
+        Ok(AnswerPart { key: keys[i], response: response(matrix, i)?, weight: text.len() as u64 + 1 })
+    };
+    let parts = texts.iter().enumerate().map(part).collect::<Result<Vec<_>, Error>>()?;
+    let lines: Vec<&str> = parts.iter().map(|part| part.response.as_str()).collect();
+    Ok(CallAnswer { response: lines.join("\n"), parts, ..answer })
+}
+
+/// An answer with the cost of its tokens, at dollars per million.
+fn with_cost(answer: CallAnswer, price: f64) -> CallAnswer {
+    CallAnswer { cost_usd: answer.usage.prompt_tokens as f64 * price / 1e6, ..answer }
+}
+
+async fn embed(
+    model: &dyn EmbeddingModel,
+    price: f64,
+    texts: &[String],
+    kind: InputKind,
+) -> Result<(CallAnswer, Matrix), Error> {
     let started = Instant::now();
     let (matrix, usage) = model.embed(texts, kind).await?;
     if matrix.rows() != texts.len() {
         let reason = format!("{} vectors for {} texts", matrix.rows(), texts.len());
         return Err(Error::malformed(&model.identity().model, reason));
     }
-    let cost_usd = usage.prompt_tokens as f64 * model.price() / 1e6;
-    Ok((CallAnswer { cost_usd, ..CallAnswer::new(usage, started) }, matrix))
+    Ok((with_cost(CallAnswer::new(usage, started), price), matrix))
 }
 
 fn joined(parts: Vec<Matrix>, model: &str) -> Result<Matrix, Error> {
@@ -427,7 +470,7 @@ impl Reranker {
                 Ok(CallAnswer { response: to_text(&scores)?, ..answer })
             }
         };
-        from_text(&self.caller.answer(key, estimate, make, None).await?)
+        from_text(&self.caller.answer(key, estimate, make, None, None).await?)
     }
 }
 

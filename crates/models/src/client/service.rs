@@ -75,7 +75,7 @@ impl ServiceHandle {
             let made = make();
             async move { Ok(made.await?.0) }
         };
-        from_text(&self.caller.answer(key, estimate, make, None).await?)
+        from_text(&self.caller.answer(key, estimate, make, None, None).await?)
     }
 }
 

@@ -245,7 +245,7 @@ fn errors_have_the_classes_that_a_controller_needs() {
     assert_eq!(server_error(503).class(), ErrorClass::Overloaded);
     assert_eq!(server_error(500).class(), ErrorClass::Transient);
     assert_eq!(Error::QuotaExhausted { endpoint: endpoint(), message: String::new() }.class(), ErrorClass::Budget);
-    let capped = Error::BudgetExhausted { cap: Cap::Calls, spent: 1.0, limit: 1.0 };
+    let capped = Error::BudgetExhausted { cap: Cap::Calls, spent: 1.0, limit: 1.0, earlier: None };
     assert_eq!((capped.class(), capped.is_transient()), (ErrorClass::Budget, false));
     assert_eq!(Error::Config(String::new()).class(), ErrorClass::Permanent);
 }

@@ -44,3 +44,20 @@ fn grouped(number: u64) -> String {
     }
     text
 }
+
+/// What a call is told that a cap kept from being made. If it is a cap over all starts, `earlier` is the part of
+/// `spent` that other starts have spent.
+pub(super) fn budget_reached(cap: Cap, spent: f64, limit: f64, earlier: Option<f64>) -> String {
+    let [limit, all] = [limit, spent].map(|amount| cap.amount(amount));
+    match earlier {
+        None => format!(
+            "the budget of {limit} was reached ({all} spent); run again with a larger one to go on: nothing is paid twice"
+        ),
+        Some(earlier) => format!(
+            "the total budget of {limit} for all starts of this experiment was reached ({} spent by other starts, {} by \
+             this one); raise `total` of the budget to go on: nothing is paid twice",
+            cap.amount(earlier),
+            cap.amount((spent - earlier).max(0.0))
+        ),
+    }
+}

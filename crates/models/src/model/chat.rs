@@ -1,8 +1,9 @@
 //! Chat models: requests, answers, and the trait.
 
-use super::{Error, FunctionError, Model, Usage};
+use super::{BatchEndpoint, Error, FunctionError, Model, Usage};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
@@ -143,6 +144,18 @@ pub trait ChatModel: Model {
     /// Price per million tokens, in dollars: (input, output).
     fn price(&self) -> (f64, f64) {
         (0.0, 0.0)
+    }
+    /// Where the model's calls can be sent in batches; none if its settings do not ask for that.
+    fn batches(&self) -> Option<Arc<dyn BatchEndpoint>> {
+        None
+    }
+    /// A request as it is sent in a batch.
+    fn batch_body(&self, _request: &ChatRequest) -> Value {
+        Value::Null
+    }
+    /// Reads the answer to a request that was sent in a batch.
+    fn read_batched(&self, _request: &ChatRequest, _answer: &Value) -> Result<ChatResponse, Error> {
+        Err(Error::Unsupported { model: self.identity().model.clone(), what: "batches" })
     }
     /// Answers one request.
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, Error>;

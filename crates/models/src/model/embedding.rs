@@ -1,10 +1,11 @@
 //! Embedding models: the trait, and what is embedded.
 
-use super::{Error, Matrix, Model, Usage};
+use super::{BatchEndpoint, Error, Matrix, Model, Usage};
 use crate::tokens::estimate_tokens;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
-use std::ops::Range;
+use serde_json::Value;
+use std::{ops::Range, sync::Arc};
 
 /// The kind of a text to embed: some models embed a query and a document differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -54,6 +55,18 @@ pub trait EmbeddingModel: Model {
     /// Price per million tokens, in dollars.
     fn price(&self) -> f64 {
         0.0
+    }
+    /// Where the model's calls can be sent in batches; none if its settings do not ask for that.
+    fn batches(&self) -> Option<Arc<dyn BatchEndpoint>> {
+        None
+    }
+    /// A call as it is sent in a batch.
+    fn batch_body(&self, _texts: &[String], _kind: InputKind) -> Value {
+        Value::Null
+    }
+    /// Reads the answer to a call that was sent in a batch.
+    fn read_batched(&self, _texts: &[String], _kind: InputKind, _answer: &Value) -> Result<(Matrix, Usage), Error> {
+        Err(Error::Unsupported { model: self.identity().model.clone(), what: "batches" })
     }
     /// One row per text, in order, each of length 1.
     async fn embed(&self, texts: &[String], kind: InputKind) -> Result<(Matrix, Usage), Error>;

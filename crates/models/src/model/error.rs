@@ -6,6 +6,7 @@ pub(crate) mod section;
 pub use report::ErrorReport;
 pub use section::{retriever_section, system_section};
 
+use super::cap::budget_reached;
 use crate::Cap;
 use section::{address_setting, malformed_advice, redirect_advice, request_settings};
 use std::{error::Error as StdError, fmt::Display, path::Path, sync::Arc, time::Duration};
@@ -77,6 +78,12 @@ pub enum Error {
     /// so nothing may be spent; `after` is how long it was asked.
     #[error("the budget's authority did not answer for {after:?}: {reason}; run again: nothing is paid twice")]
     BudgetUnreachable { after: Duration, reason: String },
+    /// A batch that was sent cannot be followed any further in this run. It may be billed, so its calls are not repeated.
+    #[error(
+        "{model}: a batch of calls was sent and cannot be followed now: {reason}; run again: the next run takes its \
+         answers, and nothing is paid twice"
+    )]
+    BatchLost { model: String, reason: String },
     /// The key was refused.
     #[error("{endpoint} refused the key: {message}; check the variable that `api_key_env` names")]
     Authentication { endpoint: String, message: String },
@@ -89,12 +96,10 @@ pub enum Error {
          nothing is paid twice"
     )]
     QuotaExhausted { endpoint: String, message: String },
-    /// A cap of the budget was reached, so the call was not made; `spent` and `limit` are in the cap's unit.
-    #[error(
-        "the budget of {} was reached ({} spent); run again with a larger one to go on: nothing is paid twice",
-        .cap.amount(*.limit), .cap.amount(*.spent)
-    )]
-    BudgetExhausted { cap: Cap, spent: f64, limit: f64 },
+    /// A cap of the budget was reached, so the call was not made; `spent` and `limit` are in the cap's unit. If it is a
+    /// cap over all starts, `earlier` is the part of `spent` that other starts have spent.
+    #[error("{}", budget_reached(*.cap, *.spent, *.limit, *.earlier))]
+    BudgetExhausted { cap: Cap, spent: f64, limit: f64, earlier: Option<f64> },
     /// The server failed or is overloaded.
     #[error("{endpoint} answered {status}: {message}; that often passes: run again")]
     Server { endpoint: String, status: u16, message: String, retry_after: Option<Duration> },

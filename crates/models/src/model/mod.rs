@@ -1,6 +1,7 @@
 //! Models: a trait for each kind, and one for services that are asked in JSON; their inputs and outputs, the identities that
 //! decide their answers, their limits, and their errors.
 
+mod batch;
 mod cap;
 mod chat;
 mod embedding;
@@ -14,6 +15,7 @@ pub(crate) mod schema;
 mod service;
 pub(crate) mod visible;
 
+pub use batch::{BatchEndpoint, BatchLine, BatchSettings, BatchState};
 pub use cap::Cap;
 pub use chat::{ChatModel, ChatRequest, ChatResponse, Finish, Message, OnPiece, OnRestart, Role};
 pub use embedding::{EmbeddingModel, InputKind};

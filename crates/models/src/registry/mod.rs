@@ -364,7 +364,7 @@ mod tests {
         assert_eq!(
             known("chat"),
             "model base_url api_key_env headers plain_http query timeout_seconds connect_timeout_seconds max_response_bytes \
-             concurrency limits price context_length omit extra"
+             concurrency limits price batch context_length omit extra"
         );
         assert_eq!(
             written(r#"{"chat":{"openai":{}}}"#),
@@ -373,7 +373,7 @@ mod tests {
         assert_eq!(
             known("embedding"),
             "model base_url api_key_env headers plain_http timeout_seconds connect_timeout_seconds max_response_bytes \
-             concurrency limits price batch_size dimensions max_tokens long_texts query_prefix document_prefix encoding"
+             concurrency limits price batch batch_size dimensions max_tokens long_texts query_prefix document_prefix encoding"
         );
         assert_eq!(
             written(r#"{"embedding":{"openai":{}}}"#),

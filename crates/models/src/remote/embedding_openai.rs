@@ -4,11 +4,12 @@
 //! Vectors are scaled to length 1 here, whatever the server does.
 
 use super::{
+    batch::OpenAiBatches,
     endpoint::{RemoteModel, check_prices, endpoint_settings},
     http::{Conventions, DefaultEndpoint, MAX_RESPONSE, token_count},
 };
 use crate::{
-    EmbeddingModel, EndpointAccess, Error, Identity, InputKind, LongTexts, Matrix, Usage,
+    BatchEndpoint, BatchSettings, EmbeddingModel, EndpointAccess, Error, Identity, InputKind, LongTexts, Matrix, Usage,
     model::refuse_long_texts,
     provider::{ModelContext, ModelSettings},
     tokens::{ModelTokenizer, RemoteTokenizer},
@@ -36,6 +37,10 @@ endpoint_settings! {
         /// US dollars per million tokens; needed where the budget caps money.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub price: Option<f64> = None,
+        /// Sends the texts of runs in batches at a lower price, which may take hours, where the endpoint has OpenAI's
+        /// Batch API; each text is then a call of its own. Off unless set; `batch = {}` takes its defaults.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub batch: Option<BatchSettings> = None,
         /// The most texts of one call.
         pub batch_size: usize = 128,
         /// Asks for shorter vectors, where the model offers it.
@@ -103,9 +108,10 @@ impl ModelSettings for Config {
             return Err(Error::bad_settings(&self.model, format_args!("`{name}` must be above 0")));
         }
         check_prices(&self.model, &[self.price])?;
+        let batches = OpenAiBatches::build(self.batch, self.endpoint(), "embeddings", cx)?;
         let dimensions = AtomicUsize::new(self.dimensions.unwrap_or_default());
         let tokenizer = RemoteTokenizer::of(&self.model);
-        let embedding = EmbeddingPart { config: self.clone(), dimensions, tokenizer };
+        let embedding = EmbeddingPart { config: self.clone(), dimensions, tokenizer, batches };
         Ok(Arc::new(RemoteModel::new(self.identity(cx)?, &self.endpoint(), cx, |_| Ok(embedding))?))
     }
 
@@ -124,7 +130,8 @@ impl ModelSettings for Config {
     }
 
     fn prices(&self) -> Option<(f64, f64)> {
-        self.price.map(|price| (price, 0.0))
+        let share = self.batch.map_or(1.0, |batch| batch.price_share);
+        self.price.map(|price| (price * share, 0.0))
     }
 }
 
@@ -133,6 +140,8 @@ struct EmbeddingPart {
     /// 0 until the endpoint has sent its first vector.
     dimensions: AtomicUsize,
     tokenizer: RemoteTokenizer,
+    /// Where calls can be sent in batches.
+    batches: Option<Arc<dyn BatchEndpoint>>,
 }
 
 impl EmbeddingPart {
@@ -193,6 +202,20 @@ impl EmbeddingModel for RemoteModel<EmbeddingPart> {
         }
     }
 
+    fn batches(&self) -> Option<Arc<dyn BatchEndpoint>> {
+        self.kind.batches.clone()
+    }
+
+    fn batch_body(&self, texts: &[String], kind: InputKind) -> Value {
+        self.body(&self.input(texts, kind))
+    }
+
+    fn read_batched(&self, texts: &[String], kind: InputKind, answer: &Value) -> Result<(Matrix, Usage), Error> {
+        let (mut matrix, usage) = self.read(answer, &self.input(texts, kind))?;
+        matrix.normalize();
+        Ok((matrix, usage))
+    }
+
     async fn embed(&self, texts: &[String], kind: InputKind) -> Result<(Matrix, Usage), Error> {
         self.check_lengths(texts, kind).await?;
         let mut matrix = Matrix::default();
@@ -210,20 +233,33 @@ impl EmbeddingModel for RemoteModel<EmbeddingPart> {
 
 impl RemoteModel<EmbeddingPart> {
     async fn batch(&self, texts: &[String], kind: InputKind) -> Result<(Matrix, Usage), Error> {
+        let input = self.input(texts, kind);
+        let answer = self.endpoint.post("embeddings", &self.body(&input)).await?;
+        self.read(&answer, &input)
+    }
+
+    /// Texts as they are sent.
+    fn input(&self, texts: &[String], kind: InputKind) -> Vec<String> {
         let prefix = self.kind.prefix(kind);
         // The protocol refuses an empty text, and takes a blank one.
         let prepared = |text: &String| if text.is_empty() { format!("{prefix} ") } else { format!("{prefix}{text}") };
-        let input: Vec<String> = texts.iter().map(prepared).collect();
+        texts.iter().map(prepared).collect()
+    }
+
+    fn body(&self, input: &[String]) -> Value {
         let mut body =
             json!({ "model": self.kind.config.model, "input": input, "encoding_format": self.kind.config.encoding });
         if let Some(dimensions) = self.kind.config.dimensions {
             body["dimensions"] = json!(dimensions);
         }
-        let answer = self.endpoint.post("embeddings", &body).await?;
+        body
+    }
+
+    fn read(&self, answer: &Value, input: &[String]) -> Result<(Matrix, Usage), Error> {
         trace::record_model(answer.get("model").and_then(Value::as_str));
-        let matrix = self.matrix(&answer, texts.len())?;
+        let matrix = self.matrix(answer, input.len())?;
         let counted =
-            ["/usage/prompt_tokens", "/usage/total_tokens"].iter().find_map(|pointer| token_count(&answer, pointer));
+            ["/usage/prompt_tokens", "/usage/total_tokens"].iter().find_map(|pointer| token_count(answer, pointer));
         let estimated = || input.iter().map(|text| self.estimate_tokens(text) as u64).sum();
         Ok((matrix, Usage { prompt_tokens: counted.unwrap_or_else(estimated), ..Usage::default() }))
     }

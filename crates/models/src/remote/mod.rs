@@ -7,6 +7,7 @@
 
 use crate::provider::{every_provider, modules};
 
+mod batch;
 mod endpoint;
 mod functions;
 mod http;

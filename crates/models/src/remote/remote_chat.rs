@@ -7,14 +7,15 @@
 //! conformance tests replay.
 
 use super::{
+    batch::OpenAiBatches,
     endpoint::{RemoteModel, check_prices, endpoint_settings},
     functions,
     http::{Conventions, Endpoint, EndpointSettings, MAX_RESPONSE},
     protocol::{ChatReply, ChatTarget, Protocol, Speaker},
 };
 use crate::{
-    CONTEXT_LENGTH, ChatModel, ChatRequest, ChatResponse, EndpointAccess, Error, FunctionError, Identity, OnPiece,
-    Usage,
+    BatchEndpoint, BatchSettings, CONTEXT_LENGTH, ChatModel, ChatRequest, ChatResponse, EndpointAccess, Error,
+    FunctionError, Identity, OnPiece, Usage,
     provider::{ModelContext, ModelSettings, Registration},
     tokens::{ModelTokenizer, RemoteTokenizer},
 };
@@ -83,6 +84,10 @@ endpoint_settings! {
     after limits {
         /// What tokens cost; needed where the budget caps money.
         pub price: TokenPrice = TokenPrice::default(),
+        /// Sends the calls of runs in batches at a lower price, which may take hours. Only for `chat.openai`, where
+        /// the endpoint has OpenAI's Batch API. Off unless set; `batch = {}` takes its defaults.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub batch: Option<BatchSettings> = None,
         /// Prompt and answer together, in tokens.
         pub context_length: usize = P::PROVIDER.context_length,
         /// Parameters that this model refuses, such as `temperature` or `seed`.
@@ -141,13 +146,21 @@ where
             return Err(Error::bad_settings(&self.model, "`context_length` must be above 0"));
         }
         check_prices(&self.model, &[self.price.input, self.price.output])?;
+        if self.batch.is_some() && P::PROVIDER.name != "openai" {
+            let reason =
+                "`batch` is only there for `chat.openai`: leave it out, or use an address with OpenAI's Batch API";
+            return Err(Error::bad_settings(&self.model, reason));
+        }
+        let batches = OpenAiBatches::build(self.batch, self.settings(), "chat/completions", cx)?;
         let chat = |endpoint: &Endpoint| {
             let (omit, extra) = (self.omit.clone(), self.extra.clone());
             let speaker = P::PROVIDER.protocol.speaker(&ChatTarget { endpoint, omit: &omit, extra: &extra })?;
             let price = (self.price.input.unwrap_or_default(), self.price.output.unwrap_or_default());
             let function = functions::error_of(&self.model, &self.base_url);
             let tokenizer = RemoteTokenizer::of(&self.model);
-            Ok(ChatPart { speaker, omit, extra, context_length: self.context_length, price, tokenizer, function })
+            let context_length = self.context_length;
+            let batches = batches.clone();
+            Ok(ChatPart { speaker, omit, extra, context_length, price, tokenizer, function, batches })
         };
         Ok(Arc::new(RemoteModel::new(self.identity(cx)?, &self.settings(), cx, chat)?))
     }
@@ -167,7 +180,8 @@ where
     }
 
     fn prices(&self) -> Option<(f64, f64)> {
-        self.price.input.zip(self.price.output)
+        let share = self.batch.map_or(1.0, |batch| batch.price_share);
+        Some((self.price.input? * share, self.price.output? * share))
     }
 }
 
@@ -183,6 +197,8 @@ struct ChatPart {
     tokenizer: RemoteTokenizer,
     /// See [`ChatModel::function_error`].
     function: Option<FunctionError>,
+    /// Where calls can be sent in batches.
+    batches: Option<Arc<dyn BatchEndpoint>>,
 }
 
 #[async_trait]
@@ -205,6 +221,20 @@ impl ChatModel for RemoteModel<ChatPart> {
 
     fn function_error(&self) -> Option<FunctionError> {
         self.kind.function.clone()
+    }
+
+    fn batches(&self) -> Option<Arc<dyn BatchEndpoint>> {
+        self.kind.batches.clone()
+    }
+
+    fn batch_body(&self, request: &ChatRequest) -> Value {
+        self.kind.speaker.batch_body(&self.target(), request).unwrap_or_default()
+    }
+
+    fn read_batched(&self, request: &ChatRequest, answer: &Value) -> Result<ChatResponse, Error> {
+        let reply = self.kind.speaker.read_batched(&self.target(), request, answer);
+        // How long a batch took says nothing about the model.
+        self.response(request, reply, 0.0)
     }
 
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, Error> {
@@ -236,6 +266,15 @@ impl RemoteModel<ChatPart> {
     async fn answer(&self, request: &ChatRequest, on_piece: Option<&OnPiece>) -> Result<ChatResponse, Error> {
         let started = Instant::now();
         let reply = self.kind.speaker.ask(&self.target(), request, on_piece).await;
+        self.response(request, reply, started.elapsed().as_secs_f64())
+    }
+
+    fn response(
+        &self,
+        request: &ChatRequest,
+        reply: Result<ChatReply, Error>,
+        seconds: f64,
+    ) -> Result<ChatResponse, Error> {
         let ChatReply { text, finish, usage, choices } = reply.map_err(|error| self.with_counts(error, request))?;
         if text.len() > MAX_TEXT {
             let reason = format!("its text has {} bytes, more than any model writes", text.len());
@@ -249,7 +288,7 @@ impl RemoteModel<ChatPart> {
             completion_tokens: usage.completion.unwrap_or_else(|| self.count_tokens(&text) as u64),
             ..Usage::default()
         };
-        Ok(ChatResponse { text, finish, usage, choices, seconds: started.elapsed().as_secs_f64() })
+        Ok(ChatResponse { text, finish, usage, choices, seconds })
     }
 
     fn prompt_tokens(&self, request: &ChatRequest) -> usize {

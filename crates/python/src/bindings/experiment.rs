@@ -14,8 +14,7 @@ use super::{
 };
 use app::ExecutionPlace;
 use eval::MetricConfig;
-use lab::{Error, Progress, Promotion, ReplySource, Session};
-use models::Caps;
+use lab::{BudgetSpec, Error, Progress, Promotion, ReplySource, Session};
 use pyo3::{
     exceptions::{PyRuntimeError, PyUserWarning, PyValueError},
     prelude::*,
@@ -188,9 +187,10 @@ impl PyExperiment {
         }
         refuse_cluster(&experiment)?;
         let progress = Progress::default();
-        let chosen = Self { experiment };
-        let cancel = PyStop::token(stop);
-        let session = chosen.session(Some(connect), budget_usd, progress.clone(), &cancel)?;
+        let (connect, cancel) = (Some(PythonCluster::connect(connect)), PyStop::token(stop));
+        let mut setup = app::library::setup(connect, budget_usd, progress.clone(), cancel.clone());
+        setup.control.sends_batches = true;
+        let session = open_session(experiment, setup)?;
         let partial = Mutex::new(None);
         let kept = &partial;
         let run = || async move {
@@ -306,7 +306,7 @@ impl PyExperiment {
         let mut experiment = self.experiment.clone();
         experiment.engine.ray = None;
         // The experiment's budget was that of its run.
-        experiment.evaluate.budget = Caps::default();
+        experiment.evaluate.budget = BudgetSpec::default();
         let cancel = CancellationToken::new();
         let session = Self { experiment }.session(None, check_budget(budget_usd)?, Progress::default(), &cancel)?;
         let open = || async move {

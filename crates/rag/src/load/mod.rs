@@ -13,6 +13,7 @@ mod lines;
 mod markup;
 mod nesting;
 mod package;
+mod similar_names;
 mod sniff;
 mod source;
 mod table;
@@ -27,6 +28,7 @@ pub(crate) use filter::MATCHING;
 #[cfg(test)]
 pub(crate) use markdown::headings as markdown_headings;
 pub use pdf::bind_pdfium;
+pub use similar_names::similar_names;
 pub use source::{Listing, Source, SourceFile};
 
 use crate::types::{Heading, Metadata, Page};

@@ -165,6 +165,7 @@ impl Source {
         let seen = self.place.list(self.links).await.map_err(|error| self.error(error.to_string()))?;
         self.sort_out(seen, &mut listing);
         listing.files.sort_by(|one, other| one.path.cmp(&other.path));
+        once_each(&mut listing.files);
         if listing.files.is_empty() && listing.rejected.is_empty() && listing.unread.is_empty() {
             return Err(self.error(nothing_found(&listing.skipped)));
         }
@@ -339,6 +340,18 @@ async fn list_remote(store: &dyn ObjectStore, prefix: &ObjectPath) -> Result<Wal
     Ok(seen)
 }
 
+/// Leaves each file of a sorted list once. An object store that changes while it is listed may list an object on two pages;
+/// what it says later is newer.
+fn once_each(files: &mut Vec<SourceFile>) {
+    files.dedup_by(|later, kept| {
+        let is_same = later.path == kept.path;
+        if is_same {
+            std::mem::swap(later, kept);
+        }
+        is_same
+    });
+}
+
 fn nothing_found(skipped: &BTreeMap<String, u64>) -> String {
     let total: u64 = skipped.values().sum();
     if total == 0 {
@@ -415,6 +428,14 @@ mod tests {
         );
         let bytes = source.read(&listing.files[2], &ParseLimits::default()).await.unwrap();
         assert_eq!(&bytes[..], b"deep/er/c.md");
+    }
+
+    #[test]
+    fn a_file_that_is_listed_twice_is_there_once_as_it_was_listed_last() {
+        let file = |path: &str, bytes| SourceFile { path: path.to_owned(), bytes, state: None, location: None };
+        let mut files = vec![file("a", 1), file("b", 1), file("b", 2), file("b", 3), file("c", 1), file("c", 1)];
+        once_each(&mut files);
+        assert_eq!(files, [file("a", 1), file("b", 3), file("c", 1)]);
     }
 
     #[tokio::test]

@@ -1,7 +1,7 @@
 //! `/admin/…`: changes the pipelines without dropping a request. A request in flight
 //! keeps the pipeline that it began with.
 
-use super::request::JsonBody;
+use super::{rag::SearchedState, request::JsonBody};
 use crate::{
     answering::{CandidateLane, LaneRole, ServedPipeline},
     error::ApiError,
@@ -45,7 +45,7 @@ pub(crate) struct CandidateRequest {
 }
 
 fn describe(served: &ServedPipeline) -> Value {
-    json!({ "name": served.name, "version": served.version, "corpus": served.corpus, "notes": served.notes() })
+    json!({ "name": served.name, "version": served.version, "corpus": SearchedState::of(served), "notes": served.notes() })
 }
 
 fn describe_candidate(candidate: &CandidateLane) -> Value {

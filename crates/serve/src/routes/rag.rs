@@ -138,7 +138,7 @@ pub(crate) struct RagPassages {
 
 /// A state of the documents.
 #[derive(Debug, Serialize, JsonSchema)]
-struct SearchedState {
+pub(super) struct SearchedState {
     /// The digest of their names and contents.
     version: String,
     /// How many files there were.
@@ -148,7 +148,7 @@ struct SearchedState {
 }
 
 impl SearchedState {
-    fn of(served: &ServedPipeline) -> Option<Self> {
+    pub(super) fn of(served: &ServedPipeline) -> Option<Self> {
         let state = served.corpus.as_ref()?;
         Some(Self { version: state.version.clone(), files: state.files, read: state.read_ms.div_euclid(1000) })
     }

@@ -1,6 +1,6 @@
 //! Follows the place of a pipeline's versions: whichever is the current one is served, without a dropped request.
 
-use super::{HttpService, OpenBundle, outcome_of};
+use super::{HttpService, OpenBundle};
 use crate::telemetry::unix_seconds;
 use lab::VersionPlace;
 use serde_json::{Value, json};
@@ -67,13 +67,12 @@ impl FollowedVersions {
         let Some(current) = current.filter(|current| current.version != self.serving()) else { return Ok(()) };
         let bundle = self.place.bundle(&current.version);
         let opened = service.open_by(&self.open, "follow", &bundle).await;
-        let outcome = outcome_of(&opened).to_owned();
-        let next = Arc::new(opened.map_err(|_| outcome.clone())?);
+        let next = Arc::new(opened.map_err(|error| error.message)?);
         service.swap(next.clone());
         self.serving.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&current.version);
         service.log.write(&json!({
             "time": unix_seconds(), "action": "follow",
-            "detail": { "version": current.version, "corpus": next.corpus }, "outcome": outcome,
+            "detail": { "version": current.version, "corpus": next.corpus }, "outcome": "done",
         }));
         Ok(())
     }

@@ -1,7 +1,10 @@
 //! A journal that is only read: no lock, no log and no other file is created,
 //! so the journal may be in a folder that cannot be written to.
 
-use super::{CREATE, CREATE_OUTBOX, CREATE_REUSE, Journal, JournalInner, SCHEMA, journal_error, salvage};
+use super::{
+    CREATE, CREATE_BATCHES, CREATE_OUTBOX, CREATE_REUSE, CREATE_SPENDING, Journal, JournalInner, SCHEMA, journal_error,
+    salvage,
+};
 use crate::Error;
 use rusqlite::{Connection, OpenFlags};
 use std::path::Path;
@@ -54,7 +57,14 @@ fn address(path: &Path, in_use: bool) -> String {
 fn prepare(connection: &Connection) -> rusqlite::Result<i64> {
     connection.busy_timeout(super::BUSY)?;
     let found = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    for (table, create) in [("calls", CREATE), ("reuse", CREATE_REUSE), ("outbox", CREATE_OUTBOX)] {
+    let tables = [
+        ("calls", CREATE),
+        ("reuse", CREATE_REUSE),
+        ("outbox", CREATE_OUTBOX),
+        ("spending", CREATE_SPENDING),
+        ("batches", CREATE_BATCHES),
+    ];
+    for (table, create) in tables {
         let known: i64 =
             connection.query_row("SELECT count(*) FROM sqlite_master WHERE name = ?1", [table], |row| row.get(0))?;
         if known == 0 {

@@ -14,7 +14,9 @@
 //!
 //! No file that holds entries is ever deleted.
 
-use super::{Connection, Error, Journal, SELECT, file_error, intact, journal_error, lock, write_if_new};
+use super::{
+    Connection, Error, Journal, SELECT, batches, file_error, intact, journal_error, lock, spending, write_if_new,
+};
 use crate::{Key, staged::unique_token};
 use rusqlite::{ErrorCode, OpenFlags, TransactionBehavior, config::DbConfig, params};
 use serde::Serialize;
@@ -191,7 +193,7 @@ fn open_damaged(path: &Path) -> Result<Connection, Error> {
     })
 }
 
-/// Copies the intact entries that are not there yet, the outbox, and the counts of reused answers.
+/// Copies the intact entries that are not there yet, the outbox, the counts of reused answers, and what was spent.
 fn copy(from: &Connection, to: &Connection) -> rusqlite::Result<()> {
     let mut kept = Vec::new();
     // From both ends, each as far as it goes, because damage is mostly in one place.
@@ -228,7 +230,8 @@ fn copy(from: &Connection, to: &Connection) -> rusqlite::Result<()> {
             to.execute("INSERT OR IGNORE INTO reuse VALUES (?1, ?2, ?3)", params![model, answers, saved])?;
         }
     }
-    Ok(())
+    batches::copy_readable(from, to)?;
+    spending::copy_readable(from, to)
 }
 
 /// The keys of entries that have to be sent; none if they cannot be read.

@@ -40,11 +40,11 @@ const MANY_AT_ONCE: usize = 64;
 /// A journal, shared by machines if it has a store. Clones share everything.
 #[derive(Debug, Clone)]
 pub struct SharedJournal {
-    local: Arc<Journal>,
+    pub(super) local: Arc<Journal>,
     remote: Option<Arc<RemoteCalls>>,
     /// A journal to read if the local one lacks an entry. It is never written.
-    base: Option<Arc<Journal>>,
-    reading: bool,
+    pub(super) base: Option<Arc<Journal>>,
+    pub(super) reading: bool,
 }
 
 #[derive(Debug)]
@@ -78,6 +78,11 @@ impl SharedJournal {
     pub fn to_read(scratch: Arc<Journal>, kept: Option<Journal>, store: Option<ArtifactStore>) -> Self {
         let shared = store.map_or_else(|| Self::from(scratch.clone()), |store| Self::new(scratch.clone(), store));
         Self { base: kept.map(Arc::new), reading: true, ..shared }
+    }
+
+    /// The store that machines share, if there is one.
+    pub(super) fn remote_store(&self) -> Option<&ArtifactStore> {
+        self.remote.as_ref().map(|remote| &remote.store)
     }
 
     /// The file on this machine.

@@ -183,7 +183,7 @@ impl Journal {
 type CallPage = (Option<Key>, Vec<(Key, Result<JournalEntry, DamagedEntry>)>);
 
 /// The journal file of a store that is a folder.
-fn file(store: &ArtifactStore) -> Option<PathBuf> {
+pub(super) fn file(store: &ArtifactStore) -> Option<PathBuf> {
     match store.location() {
         Location::Folder(folder) => Some(folder.join(Journal::FILE)),
         _ => None,

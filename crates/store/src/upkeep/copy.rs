@@ -1,9 +1,13 @@
 //! Copies a store: from a folder to an object store, back, or between two of a kind, with the
-//! model calls. Nothing is overwritten, so an interrupted copy can continue, and two stores can
-//! be merged.
+//! model calls and the record of what was spent. Nothing is overwritten, so an interrupted copy
+//! can continue, and two stores can be merged.
 
 use super::{AT_ONCE, DamagedObject, ObjectAmount};
-use crate::{ArtifactStore, CopiedCalls, Error, Key, StoredObject, journal::copy_calls, names::Object};
+use crate::{
+    ArtifactStore, CopiedCalls, Error, Key, StoredObject,
+    journal::{copy_calls, copy_shares},
+    names::Object,
+};
 use futures::{StreamExt, stream};
 use serde::Serialize;
 use std::{collections::BTreeMap, path::Path};
@@ -112,6 +116,9 @@ pub async fn copy(
         if is_last {
             let keys = there.keys().filter_map(|name| key(name)).collect();
             copied.calls = copy_calls(from, &calls, to, &keys).await?;
+            if copied.calls.problem.is_none() {
+                copy_shares(from, to).await?;
+            }
         }
         let mut missing = Vec::new();
         for object in objects {

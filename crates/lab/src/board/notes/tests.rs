@@ -9,7 +9,7 @@ use crate::{
     search::Stop,
 };
 use eval::{Scored, statistics::Summary, verdict::VerdictKind};
-use models::{Caps, Identity, ModelUsage};
+use models::{Caps, Identity, ModelUsage, TotalCaps, TotalSpending, TotalSpent};
 use rag::load::{LoadError, Rejected};
 use serde_json::json;
 
@@ -315,9 +315,21 @@ fn the_use_of_a_budget_is_told_in_all_its_units() {
     assert_eq!(texts(&results, About::Budget), [""; 0]);
     let caps = Caps { usd: Some(0.5), ..Caps::default() };
     let spent = SpentTotals { usd: 0.25, tokens: 1_234, calls: 12, paid_calls: 9, minutes: 1.5 };
-    results.budget = Some(BudgetResult { caps, spent, reached: None, calls_not_made: 0 });
+    results.budget = Some(BudgetResult { caps, spent, reached: None, calls_not_made: 0, total: None });
     let text = "of the budget of $0.50, this run used $0.25, 1,234 tokens, 12 calls, 1.5 minutes";
     assert_eq!(texts(&results, About::Budget), [text]);
+    let total = TotalSpending {
+        caps: TotalCaps { usd: Some(20.0), ..TotalCaps::default() },
+        earlier: TotalSpent { usd: 4.5, tokens: 1_000, calls: 10 },
+        here: TotalSpent { usd: 0.25, tokens: 234, calls: 2 },
+        reached: None,
+    };
+    if let Some(budget) = &mut results.budget {
+        budget.total = Some(total);
+    }
+    let of_total = "of the total budget of $20.00 for all starts, this run used $0.25, 234 tokens, 2 calls, and other \
+                    starts $4.50, 1,000 tokens, 10 calls";
+    assert_eq!(texts(&results, About::Budget), [text, of_total]);
 }
 
 #[test]

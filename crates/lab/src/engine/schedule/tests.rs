@@ -200,7 +200,8 @@ impl Runner for Fake {
                 }),
             }),
             Some(Fate::OverBudget) => {
-                Err(models::Error::BudgetExhausted { cap: models::Cap::Calls, spent: 3.0, limit: 2.0 }.into())
+                Err(models::Error::BudgetExhausted { cap: models::Cap::Calls, spent: 3.0, limit: 2.0, earlier: None }
+                    .into())
             }
             Some(Fate::Full) => Err(store::Error::Full { path: path(), source: full() }.into()),
             Some(Fate::Gone) => Err(store::Error::Gone { path: path() }.into()),

@@ -51,6 +51,16 @@ fn passages_answers_and_explanations_go_and_scores_stay() {
 }
 
 #[test]
+fn a_document_goes_out_of_the_list_of_documents() {
+    let line = |path: &str| format!("{}\n", json!({ "path": path, "bytes": 3, "key": "00" }));
+    let list = [line("a/swans.md"), line("swans.md"), line("owls.md")].concat();
+    let (left, count) = redact_documents(list.as_bytes(), &signs()).unwrap();
+    assert_eq!(String::from_utf8(left.clone()).unwrap(), line("a/swans.md") + &line("owls.md"));
+    assert_eq!(count, RedactionCount { texts: 1, ..RedactionCount::default() });
+    assert!(redact_documents(&left, &signs()).is_none());
+}
+
+#[test]
 fn passages_of_a_system_are_found_by_their_words() {
     let reply = json!({
         "question": "pond", "passages": [{ "document": "unknown", "text": format!("It says: {TEXT}") }],

@@ -111,6 +111,7 @@ impl Fixture {
         });
         let run_context = Arc::new(fixture::run_context(folder.path(), experiment, questions.clone()));
         let prepared = PreparedRun {
+            similar_names: Vec::new(),
             trials,
             plan: Arc::new(plan.clone()),
             questions,

@@ -32,7 +32,6 @@ impl DescribeWork for LoadWork {
     }
 
     fn key(&self, cx: &KeyContext<'_>) -> Key {
-        let names: Vec<_> = self.files.iter().map(|(file, key)| (&file.path, key)).collect();
         let builder = match self.metadata.is_empty() {
             true => cx.builder("load", &[]),
             false => cx.builder("load", &[]).field("metadata", &self.metadata),
@@ -41,7 +40,7 @@ impl DescribeWork for LoadWork {
             .field("version", &load::VERSION)
             .field("limits", &cx.inputs.experiment.corpus.limits)
             .field("pdf", cx.inputs.pdf_library)
-            .field("files", &names)
+            .list("files", self.files.iter().map(|(file, key)| (&file.path, key)))
             .finish()
     }
 

@@ -61,7 +61,8 @@ reports! {
     Authentication { endpoint: String, message: String }
     RateLimited { endpoint: String, message: String, retry_after: Option<Duration> }
     QuotaExhausted { endpoint: String, message: String }
-    BudgetExhausted { cap: Cap, spent: f64, limit: f64 }
+    BudgetExhausted { cap: Cap, spent: f64, limit: f64, earlier: Option<f64> }
+    BatchLost { model: String, reason: String }
     Server { endpoint: String, status: u16, message: String, retry_after: Option<Duration> }
     Refused { endpoint: String, status: u16, message: String }
     ContextTooLong { model: String, tokens: usize, limit: usize }
@@ -102,7 +103,8 @@ mod tests {
                 longer: 2,
                 of: 3,
             },
-            Error::BudgetExhausted { cap: Cap::Usd, spent: 1.0, limit: 1.0 },
+            Error::BudgetExhausted { cap: Cap::Usd, spent: 1.0, limit: 1.0, earlier: None },
+            Error::BudgetExhausted { cap: Cap::Usd, spent: 1.0, limit: 1.0, earlier: Some(0.75) },
             Error::Unsupported { model: "m".into(), what: "token vectors" },
             Error::bad_file(std::path::Path::new("a.gguf"), "is cut off"),
             Error::Cancelled,

@@ -73,6 +73,14 @@ impl Speaker for OpenAi {
         self.differences.tells_probabilities && !model.omits("logprobs")
     }
 
+    fn batch_body(&self, model: &ChatTarget<'_>, request: &ChatRequest) -> Option<Value> {
+        Some(self.body(model, request, *locked(&self.dialect), false))
+    }
+
+    fn read_batched(&self, model: &ChatTarget<'_>, request: &ChatRequest, answer: &Value) -> Result<ChatReply, Error> {
+        reply(model, request, answer)
+    }
+
     async fn ask(
         &self,
         model: &ChatTarget<'_>,

@@ -16,6 +16,21 @@ pub(crate) trait Speaker: Send + Sync {
         on_piece: Option<&OnPiece>,
     ) -> Result<ChatReply, Error>;
 
+    /// A request as it is sent in a batch; none if the protocol has no batches.
+    fn batch_body(&self, _model: &ChatTarget<'_>, _request: &ChatRequest) -> Option<Value> {
+        None
+    }
+
+    /// Reads the answer to a request that was sent in a batch.
+    fn read_batched(
+        &self,
+        model: &ChatTarget<'_>,
+        _request: &ChatRequest,
+        _answer: &Value,
+    ) -> Result<ChatReply, Error> {
+        Err(Error::Unsupported { model: model.name().to_owned(), what: "batches" })
+    }
+
     /// See [`ChatModel::tells_probabilities`].
     fn tells_probabilities(&self, model: &ChatTarget<'_>) -> bool;
 }

@@ -10,9 +10,11 @@ use rayon::prelude::*;
 use std::{ops::Range, path::Path};
 
 /// More texts than this are indexed segment by segment.
-const FEW_TEXTS: usize = 1 << 13;
-/// A segment ends, on average, after so many documents.
-const SEGMENT_DOCUMENTS: u64 = 512;
+const FEW_TEXTS: usize = 1 << 9;
+/// An index has about so many segments, if a segment then has no fewer and no more documents than these.
+const SEGMENTS: u64 = 64;
+const FEWEST_DOCUMENTS: u64 = 32;
+const MOST_DOCUMENTS: u64 = 512;
 /// A segment has about so many texts at most, and about so many bytes of text.
 const SEGMENT_TEXTS: usize = 1 << 14;
 const SEGMENT_BYTES: usize = 16 << 20;
@@ -26,7 +28,10 @@ impl Bm25Index {
     /// If a file cannot be written.
     pub fn write(texts: &dyn EntryTexts, analysis: &TextAnalysis, target: &Path, cache: &Path) -> Result<(), Error> {
         if texts.entries() > FEW_TEXTS {
-            let segments = segments(texts, SEGMENT_DOCUMENTS, SEGMENT_TEXTS, SEGMENT_BYTES);
+            // A power of two, so that a text more or less seldom changes it.
+            let documents = (texts.entries() as u64 / SEGMENTS).next_power_of_two();
+            let documents = documents.clamp(FEWEST_DOCUMENTS, MOST_DOCUMENTS);
+            let segments = segments(texts, documents, SEGMENT_TEXTS, SEGMENT_BYTES);
             return Self::write_in_segments(texts, analysis, target, (&segments, cache));
         }
         let (texts, documents) = in_memory(texts, 0..texts.entries());

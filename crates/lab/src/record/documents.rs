@@ -1,0 +1,63 @@
+//! The list of the documents that a run was made from: `documents.jsonl` in its folder and in bundles, with a line for each
+//! file of the corpus.
+
+use crate::Error;
+use rag::load::SourceFile;
+use serde::{Deserialize, Serialize};
+use std::io::Write;
+use store::Key;
+
+/// A file of a run's corpus.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IndexedDocument {
+    /// Its path below the corpus' root.
+    pub path: String,
+    /// Its size.
+    pub bytes: u64,
+    /// The digest of its bytes.
+    pub key: Key,
+}
+
+impl IndexedDocument {
+    /// A file with the digest of its bytes.
+    pub(crate) fn of((file, key): &(SourceFile, Key)) -> Self {
+        Self { path: file.path.clone(), bytes: file.bytes, key: *key }
+    }
+}
+
+/// Writes a line for each document.
+pub(crate) fn write_documents(
+    mut file: impl Write,
+    documents: impl IntoIterator<Item = IndexedDocument>,
+) -> std::io::Result<()> {
+    for document in documents {
+        serde_json::to_writer(&mut file, &document)?;
+        file.write_all(b"\n")?;
+    }
+    file.flush()
+}
+
+/// The documents of a list.
+///
+/// # Errors
+/// If a line is not that of a document.
+pub(crate) fn parse_documents(bytes: &[u8]) -> Result<Vec<IndexedDocument>, Error> {
+    serde_json::Deserializer::from_slice(bytes).into_iter().collect::<Result<_, _>>().map_err(Error::table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_has_a_line_for_each_document() {
+        let of = |path: &str| IndexedDocument { path: path.to_owned(), bytes: 3, key: Key::of_bytes(path.as_bytes()) };
+        let documents = vec![of("a/b.md"), of("a \"new\nline\".txt"), of("ä.txt")];
+        let mut lines = Vec::new();
+        write_documents(&mut lines, documents.clone()).unwrap();
+        assert_eq!(lines.iter().filter(|byte| **byte == b'\n').count(), 3);
+        assert_eq!(parse_documents(&lines).unwrap(), documents);
+        assert_eq!(parse_documents(b"").unwrap(), []);
+        assert!(parse_documents(&lines[..lines.len() - 5]).is_err());
+    }
+}
