@@ -69,7 +69,10 @@ async fn create_batch(extract::State(state): SharedState, body: Bytes) -> Respon
     // It goes on without the client, as a real one does.
     let created = tokio::spawn({
         let state = state.clone();
-        async move { state.batches.create(&state, &body) }
+        async move {
+            let answered = |fingerprint, read, written| state.answered_in_batch(fingerprint, read, written);
+            state.batches.create(&state.settings(), &answered, &body)
+        }
     });
     pause(Duration::from_secs_f64(state.settings().batches.create_seconds)).await;
     match created.await {

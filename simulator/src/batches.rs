@@ -6,7 +6,6 @@ use crate::{
     draw::scramble,
     embeddings,
     reply::{CREATED, ReplyContent, fingerprint},
-    state::SimulatorState,
 };
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -144,16 +143,21 @@ impl BatchDesk {
         Ok(json!({ "id": id, "object": "file", "bytes": length, "created_at": CREATED, "purpose": "batch" }))
     }
 
-    /// Creates a batch, and answers its lines. Returns it, and whether its reply is lost.
-    pub(crate) fn create(&self, state: &SimulatorState, body: &[u8]) -> Result<(Value, bool), BatchRefusal> {
+    /// Creates a batch, and answers its lines. `answered` counts a line by the fingerprint of its body, the tokens read and
+    /// the tokens written. Returns the batch, and whether its reply is lost.
+    pub(crate) fn create(
+        &self,
+        settings: &SimulatorSettings,
+        answered: &dyn Fn(u128, u64, u64),
+        body: &[u8],
+    ) -> Result<(Value, bool), BatchRefusal> {
         let request: Value = serde_json::from_slice(body).map_err(|error| (400, error.to_string()))?;
-        let settings = state.settings();
         let behaviour = settings.batches;
         let mut desk = self.lock();
         let file = request["input_file_id"].as_str().and_then(|id| desk.files.get(id)).cloned();
         let file = file.ok_or_else(|| (400, "no such file".to_owned()))?;
         let number = desk.batches.len() as u64;
-        let (mut output, mut errors, mut lines, mut answered) = (Vec::new(), Vec::new(), 0, 0);
+        let (mut output, mut errors, mut lines, mut n_answered) = (Vec::new(), Vec::new(), 0, 0);
         for (i, line) in file.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).enumerate() {
             lines += 1;
             let line: Value = serde_json::from_slice(line).map_err(|error| (400, format!("line {i}: {error}")))?;
@@ -169,8 +173,8 @@ impl BatchDesk {
                 let response = json!({ "status_code": 500, "request_id": "x", "body": body });
                 errors.push(json!({ "id": "x", "custom_id": id, "response": response, "error": null }));
             } else if draw >= failed + behaviour.missing {
-                let answer = answer(state, &settings, &line)?;
-                answered += 1;
+                let answer = answer(settings, answered, &line)?;
+                n_answered += 1;
                 let response = json!({ "status_code": 200, "request_id": "x", "body": answer });
                 let line = json!({ "id": "x", "custom_id": id, "response": response, "error": null });
                 if draw > 1.0 - behaviour.duplicated {
@@ -195,7 +199,7 @@ impl BatchDesk {
             done: Instant::now() + Duration::from_secs_f64(behaviour.seconds),
             status,
             lines,
-            answered,
+            answered: n_answered,
             output,
             errors,
         };
@@ -239,7 +243,11 @@ impl BatchDesk {
 }
 
 /// Answers one line of a batch, and counts it as billed.
-fn answer(state: &SimulatorState, settings: &SimulatorSettings, line: &Value) -> Result<Value, BatchRefusal> {
+fn answer(
+    settings: &SimulatorSettings,
+    answered: &dyn Fn(u128, u64, u64),
+    line: &Value,
+) -> Result<Value, BatchRefusal> {
     let body = line["body"].to_string();
     let fingerprint = fingerprint(body.as_bytes());
     let reply = match line["url"].as_str() {
@@ -253,7 +261,7 @@ fn answer(state: &SimulatorState, settings: &SimulatorSettings, line: &Value) ->
     if settings.batches.padding > 0 {
         answer["padding"] = json!("x".repeat(settings.batches.padding));
     }
-    state.answered_in_batch(fingerprint, reply.usage.prompt_tokens, reply.usage.completion_tokens);
+    answered(fingerprint, reply.usage.prompt_tokens, reply.usage.completion_tokens);
     Ok(answer)
 }
 

@@ -131,7 +131,7 @@ pub(super) struct BatchQueue {
     model: String,
     endpoint: Arc<dyn BatchEndpoint>,
     journal: SharedJournal,
-    state: Mutex<QueueState>,
+    state: Mutex<BatchQueueState>,
     /// Notified when a call arrives.
     arrived: Notify,
     /// Set when the batches of earlier runs are known.
@@ -140,17 +140,17 @@ pub(super) struct BatchQueue {
 }
 
 #[derive(Default)]
-struct QueueState {
+struct BatchQueueState {
     /// Calls to be sent, in order. Those that are no longer in `calls` were cancelled.
     waiting: VecDeque<Key>,
-    calls: HashMap<Key, QueuedCall>,
+    calls: HashMap<Key, GatheredCall>,
     /// Calls in batches that earlier runs or other processes sent.
     adopted: HashSet<Key>,
     /// The batches that are being followed, by token, with their numbers of calls.
     batches: BTreeMap<String, usize>,
 }
 
-struct QueuedCall {
+struct GatheredCall {
     /// The line to send; none for a caller that takes the answer of another process's batch or makes the call itself.
     line: Option<String>,
     is_sent: bool,
@@ -191,7 +191,7 @@ impl BatchQueue {
         let answer = {
             let mut state = locked(&self.state);
             let (sender, answer) = oneshot::channel();
-            let call = state.calls.entry(key).or_insert_with(|| QueuedCall {
+            let call = state.calls.entry(key).or_insert_with(|| GatheredCall {
                 line: None,
                 is_sent: false,
                 submitted: submitted.clone(),
@@ -230,7 +230,7 @@ impl BatchQueue {
             return None;
         }
         let (sender, answer) = oneshot::channel();
-        let call = state.calls.entry(key).or_insert_with(|| QueuedCall {
+        let call = state.calls.entry(key).or_insert_with(|| GatheredCall {
             line: None,
             is_sent: true,
             submitted: Arc::default(),
@@ -584,7 +584,7 @@ impl BatchQueue {
         let Some(call) = state.calls.remove(&key) else { return };
         // A call that was left to the batch of another process is sent after all.
         if outcome.is_err() && was_adopted && call.line.is_some() {
-            state.calls.insert(key, QueuedCall { is_sent: false, ..call });
+            state.calls.insert(key, GatheredCall { is_sent: false, ..call });
             state.waiting.push_back(key);
             drop(state);
             return self.arrived.notify_one();
@@ -607,7 +607,7 @@ impl BatchQueue {
     /// Fails calls of a batch that may be billed: the next run takes its answers.
     fn fail_billed(&self, keys: impl Iterator<Item = Key>, error: &Error) {
         let mut state = locked(&self.state);
-        let calls: Vec<QueuedCall> = keys.filter_map(|key| state.calls.remove(&key)).collect();
+        let calls: Vec<GatheredCall> = keys.filter_map(|key| state.calls.remove(&key)).collect();
         drop(state);
         // Not repeated in this run: another attempt would pay again.
         let error = Error::BatchLost { model: self.model.clone(), reason: store::error_chain(error) };
