@@ -52,8 +52,8 @@ def digest(path: Path) -> str:
 
 
 def artifacts(store: Path) -> dict[str, str]:
-    """The artifacts of a store, by name."""
-    return {str(path.relative_to(store)): digest(path) for path in store.glob("artifacts/*/*") if path.is_file()}
+    """The artifacts of a store, by name, without the drafts that killed writers left (`name#1`)."""
+    return {str(path.relative_to(store)): digest(path) for path in store.glob("artifacts/*/*") if "#" not in path.name}
 
 
 class WorkerMemory:

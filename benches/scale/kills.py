@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Kills runs and `watch` with SIGKILL at random moments, and compares what is left with what was never killed.
+"""Kills `run` and `watch` with SIGKILL at random moments. Afterwards the store must be that of a run that nobody killed.
 
     benches/scale/kills.py [--documents 100000] [--watched 1000] [--kills 100] [--reverie target/release/reverie] [--work FOLDER]
 
-*run*: the experiment of `run.py` is run once without a kill, and once more in an empty store with a kill after another until the
-kills are used up, then to its end. Both stores must hold the same artifacts with the same bytes, the results must be equal, and
-`store verify` must find nothing.
+*run*: the experiment of `run.py` runs once without a kill. Then it starts with an empty store, is killed, and starts again, until all
+kills are used up and the last start runs to its end. Both stores must hold the same artifacts with the same bytes, the results must
+be equal, and `store verify` must find nothing. Drafts of files that the kills left are counted before and after `store gc`.
 
 *watch*: documents are edited, added and removed while `watch` is killed and started again. After each kill `serve` must open the
 version that `current.json` names, which compares each of its files with the manifest. In the end `watch --once` must make a version
@@ -91,11 +91,15 @@ def kill_runs(options: argparse.Namespace, work: Path) -> dict:
     found = without_times(json.loads(program.run("run", "--json")))
     last = time.monotonic() - begin
     program.run("store", "verify")
+    drafts = len(list(store.glob("artifacts/*/*#*")))
+    program.run("store", "gc", "--yes")
+    left = len(list(store.glob("artifacts/*/*#*")))
     there = artifacts(store)
     return {
         "documents": options.documents, "kills": kills, "ends_before_a_kill": early, "last_run_seconds": round(last, 1),
-        "artifacts": len(expected), "missing": len(expected.keys() - there.keys()), "others": len(there.keys() - expected.keys()),
+        "artifacts": len(expected), "missing": len(expected.keys() - there.keys()), "others": sorted(there.keys() - expected.keys())[:3],
         "other_bytes": sum(there.get(name, content) != content for name, content in expected.items()), "equal_results": found == whole,
+        "drafts": drafts, "drafts_after_gc": left,
     }  # fmt: skip
 
 
