@@ -32,6 +32,7 @@ use crate::{
     results::{Answering, MetricComparison, Results, ScoreTable},
     run_summary::{RunSummary, results_bytes},
     spec::{Experiment, NONE},
+    workspace::RunStart,
 };
 use eval::{Question, statistics::Summary as MeanScore};
 use models::Identity;
@@ -133,7 +134,7 @@ pub(crate) struct OneTrial {
 pub struct RunRecord {
     summary: RunSummary,
     provenance: Option<RunProvenance>,
-    /// The run's folder, where its list of documents is read when somebody asks for it; none if the provenance has them.
+    /// The run's folder, which holds the list of its documents; none if the list is in the provenance.
     folder: Option<PathBuf>,
 }
 
@@ -236,25 +237,6 @@ pub(crate) async fn write_run_documents(session: &Session, prepared: &PreparedRu
     let mut lines = Vec::new();
     write_documents(&mut lines, corpus.files.files.iter().map(IndexedDocument::of)).map_err(Error::table)?;
     workspace.write_run_file(&prepared.run, RunFileName::Documents, lines).await
-}
-
-/// How a run was started: the parts of its provenance that are needed without the rest, in which earlier versions list all
-/// documents.
-#[derive(Deserialize)]
-struct RunStart {
-    #[serde(default)]
-    overrides: Vec<String>,
-    #[serde(default)]
-    file: Option<String>,
-    #[serde(default)]
-    corpus: Option<CorpusState>,
-}
-
-impl RunStart {
-    /// Reads it in a run's folder; none if it is not there, or cannot be read.
-    fn read(folder: &Path) -> Option<Self> {
-        serde_json::from_slice(&std::fs::read(RunFileName::Frozen.within(folder)).ok()?).ok()
-    }
 }
 
 /// The part of a provenance that every version reads.

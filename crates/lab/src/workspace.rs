@@ -7,6 +7,7 @@ mod runs;
 pub use runs::PastRun;
 
 pub(crate) use claimed::ClaimedArtifacts;
+pub(crate) use runs::RunStart;
 
 use crate::{Error, Setup, layout, layout::LAYOUT, spec::Experiment};
 use std::{

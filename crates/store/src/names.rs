@@ -78,8 +78,8 @@ impl Object {
         matches!(self, Self::Journal | Self::OfLayout(ObjectKind::Machine))
     }
 
-    /// Whether it can be compared with a checksum or checked by its format. A copy of the store gets these objects;
-    /// checksums are written anew, and what was spent is merged.
+    /// Whether it can be compared with a checksum or checked by its format. Such an object is copied with the store as it is.
+    /// A copy writes its own checksums, and adds what was spent here to what was spent there.
     pub(crate) fn is_verified(&self) -> bool {
         !matches!(self, Self::Checksum | Self::SetAside | Self::Claim | Self::Spending | Self::Batch)
             && !self.is_of_machine()

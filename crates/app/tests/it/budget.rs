@@ -244,7 +244,7 @@ async fn capped_calls(workspace: &Workspace) -> RunningSimulator {
     provider
 }
 
-/// Calls that a provider charges for: it does so also if nobody waits for the answer.
+/// The calls that the provider charges for, also those whose answers nobody waited for.
 fn billed(provider: &RunningSimulator) -> u64 {
     provider.stats().answered + provider.stats().abandoned
 }

@@ -51,7 +51,7 @@ impl KnownContents {
         None
     }
 
-    /// Replaces what was known by the keys of these files. They were listed at `listed_ms`, and read after that.
+    /// Keeps the keys of these files, and forgets all others. The files were listed at `listed_ms`, and read after that.
     pub(super) fn keep<'a>(&self, files: impl Iterator<Item = (&'a SourceFile, &'a Key)>, listed_ms: i64) {
         let settled = |(file, key): (&SourceFile, &Key)| {
             let state = file.state.filter(|state| state.is_settled(listed_ms))?;

@@ -125,7 +125,7 @@ impl CostEstimate {
         Self { models, calls, tokens, cost_usd, budget, exceeds, total: None, exceeds_total: Vec::new() }
     }
 
-    /// This estimate, compared with what is left of the caps over all starts. Models of this process do not count there.
+    /// Compares this estimate with what is left of the caps over all starts, in which models of this process do not count.
     #[must_use]
     pub(crate) fn within(self, total: Option<TotalSpending>) -> Self {
         let Some(total) = total.filter(|total| !total.caps.is_empty()) else { return self };

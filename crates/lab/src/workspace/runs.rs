@@ -37,11 +37,32 @@ pub struct PastRun {
     pub overrides: Vec<String>,
 }
 
-/// What a run's record says of how it was started.
+/// How a run was started: the parts of its provenance that are read without the rest, in which earlier versions list all
+/// documents.
 #[derive(Deserialize)]
-struct StartRecord {
+pub(crate) struct RunStart {
+    /// What the command line replaced in the experiment file.
     #[serde(default)]
-    overrides: Vec<String>,
+    pub(crate) overrides: Vec<String>,
+    /// The experiment file.
+    #[serde(default)]
+    pub(crate) file: Option<String>,
+    /// Which state of the corpus was read.
+    #[serde(default)]
+    pub(crate) corpus: Option<StartedCorpus>,
+}
+
+/// The state of the corpus that a run has read.
+#[derive(Deserialize)]
+pub(crate) struct StartedCorpus {
+    pub(crate) version: String,
+}
+
+impl RunStart {
+    /// Reads it in a run's folder; none if it is not there, or cannot be read.
+    pub(crate) fn read(folder: &Path) -> Option<Self> {
+        serde_json::from_slice(&std::fs::read(RunFileName::Frozen.within(folder)).ok()?).ok()
+    }
 }
 
 impl Workspace {
@@ -54,9 +75,8 @@ impl Workspace {
         let entries = Error::allow_missing(&folder, std::fs::read_dir(&folder))?;
         let read = |folder: PathBuf| {
             let run = read_finished_run(&folder)?;
-            let started = std::fs::read(RunFileName::Frozen.within(&folder)).ok();
-            let started = started.and_then(|bytes| serde_json::from_slice::<StartRecord>(&bytes).ok());
-            Some(PastRun { overrides: started.map(|started| started.overrides).unwrap_or_default(), ..run })
+            let overrides = RunStart::read(&folder).map(|start| start.overrides).unwrap_or_default();
+            Some(PastRun { overrides, ..run })
         };
         let mut runs: Vec<PastRun> =
             entries.into_iter().flatten().flatten().filter_map(|entry| read(entry.path())).collect();

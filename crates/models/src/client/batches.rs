@@ -408,7 +408,7 @@ impl BatchQueue {
         };
         let submit = async {
             let file = retried(|| self.endpoint.upload(token, lines.clone())).await.map_err(SubmitError::NotCreated)?;
-            // Until the reply is there, nobody knows whether the batch is billed.
+            // The batch may be billed from now on, also if its reply is lost.
             self.mark(keys, true);
             let mut pause = PAUSE;
             for attempt in 1.. {

@@ -17,7 +17,7 @@
 //! budget; calls that are in flight when the time is over are not cut off.
 //!
 //! Processes that spend one budget each hold an allowance of it
-//! ([`Budget::shared`]). Over all starts of an experiment, [`Budget::count_total`] counts what is paid.
+//! ([`Budget::shared`]). [`Budget::count_total`] adds caps on what all starts of an experiment cost together.
 
 mod allowance;
 mod total;
@@ -167,7 +167,7 @@ impl Budget {
         }
     }
 
-    /// Writes what calls cost beyond what they reserved, so that it is counted whatever happens.
+    /// Raises the written share if calls cost more than they reserved, so that their whole cost counts also after a kill.
     pub(super) async fn cover_total(&self) {
         if let Some(total) = self.0.total.get() {
             total.cover().await;

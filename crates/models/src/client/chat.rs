@@ -128,7 +128,7 @@ impl Chat {
         let (estimated, asked, price) = (model.clone(), request.clone(), self.price());
         let estimate = move || estimate::chat(estimated.as_ref(), price, &asked);
         let draft = view.as_ref().map(|view| view.draft.clone());
-        // A streamed answer is not sent in a batch, because somebody waits for it.
+        // A streamed answer is read while it is written, so it is not sent in a batch.
         let queue = self.caller.queue.clone().filter(|_| view.is_none());
         let batched = queue.map(|queue| {
             let (model, request) = (model.clone(), request.clone());

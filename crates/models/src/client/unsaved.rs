@@ -173,8 +173,8 @@ impl Client {
 
     /// Ends the work of a client. After a failure, waits for the calls in flight, because they are paid, and writes the
     /// answers that are held. If the disk is full, calls `on_wait` once with the number of held answers, and waits ten
-    /// seconds for space. After a cancellation, waits for the calls that have begun, ten seconds at most. In all cases, writes what was
-    /// spent of the experiment's total. Returns how many answers are lost and have to be paid again.
+    /// seconds for space. After a cancellation, waits at most ten seconds for the calls that have begun. At the end, writes how
+    /// much of the experiment's total was spent. Returns how many answers are lost and have to be paid again.
     pub async fn drain(&self, on_wait: impl FnOnce(usize)) -> usize {
         let lost = self.drain_answers(on_wait).await;
         self.budget.give_back_total().await;

@@ -1,11 +1,12 @@
 //! What processes spend under one name, such as that of an experiment, over all starts.
 //!
-//! Each process has one share: what it has spent, and what it may spend before it writes again. It writes its share
-//! *before* it spends, so a process that is killed has spent no more than its share says. A share is a row of the
-//! journal's file; in a store that machines share, it is the object `spending/<name>/<process>.json`.
+//! Each process has one share. It says what the process has spent, and how much it may spend before it writes the share
+//! again. The share is written *before* the money is spent, so a process that is killed has spent no more than its share
+//! says. A share is a row of the journal's file; in a store that machines share, it is the object
+//! `spending/<name>/<process>.json`.
 //!
-//! A process writes first and reads then. If two processes raise their shares at once, at least one of them sees both,
-//! so together they never take more than there is.
+//! A process writes its own share first, and then reads those of others. If two processes raise their shares at once, at
+//! least one of them sees both, so together they never spend more than the cap.
 
 use super::{Journal, SharedJournal, on_disk, signed, unsigned};
 use crate::{ArtifactStore, Error, names};

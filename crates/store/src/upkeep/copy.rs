@@ -1,6 +1,6 @@
-//! Copies a store: from a folder to an object store, back, or between two of a kind, with the
-//! model calls and the record of what was spent. Nothing is overwritten, so an interrupted copy
-//! can continue, and two stores can be merged.
+//! Copies a store: from a folder to an object store, back, or between two of a kind. Model calls and
+//! the record of what was spent are copied too. Nothing is overwritten, so an interrupted copy can
+//! continue, and two stores can be merged.
 
 use super::{AT_ONCE, DamagedObject, ObjectAmount};
 use crate::{

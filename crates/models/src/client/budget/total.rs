@@ -1,8 +1,8 @@
 //! What an experiment spends over all starts, and its caps.
 //!
-//! Each process has a share in the journal ([`store::SpendingShare`]): what it has spent, and what it holds for calls
-//! that it may make. A call begins only when the share that is written there covers it. So `kill -9` at any moment
-//! leaves nothing uncounted: calls that were in flight count with what they reserved, because they may be billed.
+//! Each process has a share in the journal ([`store::SpendingShare`]). It says how much the process has spent, and how
+//! much it has reserved for its next calls. A call begins only when the written share covers it, so nothing is left
+//! uncounted after `kill -9`: calls that were in flight count with what they reserved, because they may be billed.
 //!
 //! A journal file is written for each call. Writing to a store that machines share takes longer, so a process then
 //! claims several calls at once. It gives back what it does not need when it makes no calls, and at its end.
