@@ -32,7 +32,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
         "store",
         &[
             "error chain key http regular registry layout",
-            "space location names staged certificate",
+            "space location names staged used_files certificate",
             "access event artifact journal upkeep",
         ],
     ),

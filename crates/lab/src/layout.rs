@@ -26,6 +26,8 @@ const SCRATCH: &str = "scratch";
 pub(crate) const INDEX_PARTS: &str = "index-parts";
 /// The folder, among the scratch files, of what runs have counted in shards and chunks.
 pub(crate) const SUMMARIES: &str = "summaries";
+/// The folder, among the scratch files, of tables of chunks.
+pub(crate) const CHUNK_TABLES: &str = "chunk-tables";
 const WORKERS: &str = "workers";
 const QUALIFICATIONS: &str = "qualifications";
 const USAGE: &str = "usage";

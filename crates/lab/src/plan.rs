@@ -29,7 +29,7 @@ pub use trial::{SystemTrial, Trial, TrialKind, label_names};
 pub use work::Task;
 
 use ranges::Ranges;
-use std::collections::HashMap;
+use std::{collections::HashMap, ops::Range};
 use store::{Key, KeyBuilder};
 
 /// All tasks of all trials, each once.
@@ -43,6 +43,8 @@ pub struct Plan {
     pub unshared: usize,
     seen: HashMap<Key, TaskId>,
     ranges: Ranges,
+    /// The loading tasks of each part of the corpus, by their places among all loading tasks.
+    parts: Vec<Range<usize>>,
 }
 
 impl Plan {

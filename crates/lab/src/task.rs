@@ -9,6 +9,7 @@ pub(crate) mod filling;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod handles;
+mod kept_tables;
 pub(crate) mod read;
 mod rows;
 pub(crate) mod systems;
@@ -104,6 +105,7 @@ pub struct RunContext {
     models: Arc<ModelHandles>,
     systems: SystemHandles,
     tables: Cache<ChunkTable>,
+    kept_tables: kept_tables::KeptTables,
     indexes: corpus::IndexCache,
     /// The token vectors of all questions, by model.
     question_tokens: Cache<Vec<Matrix>>,
@@ -149,6 +151,7 @@ impl RunContext {
         let components = Components::of(&experiment);
         // A few corpora stay in memory, because trials with the same corpus run one after the other.
         let (tables, question_tokens) = (Cache::new(4), Cache::new(4));
+        let kept_tables = kept_tables::KeptTables::new(&scratch);
         Self {
             experiment,
             store,
@@ -161,6 +164,7 @@ impl RunContext {
             models,
             systems,
             tables,
+            kept_tables,
             indexes: corpus::IndexCache::default(),
             question_tokens,
             used: usage::UsageCache::default(),

@@ -20,6 +20,7 @@ mod space;
 mod staged;
 pub mod testing;
 pub mod upkeep;
+mod used_files;
 
 pub use access::{VARIABLE_PREFIXES, complete_options, environment_options, profile_options};
 pub use artifact::{ArtifactStore, CheckedContent, StoredObject};
@@ -38,3 +39,4 @@ pub use location::{Location, is_url, without_secrets};
 pub use names::{is_of_store, is_set_aside};
 pub use regular::open_regular;
 pub use staged::{is_staged, staged_path, unique_token};
+pub use used_files::UsedFiles;

@@ -87,7 +87,7 @@ async fn a_journal_that_was_cut_off_stops_the_run_until_it_is_mended() {
     let first = workspace.run(&["run", "--json"]).succeeds().json();
     let path = file(&workspace);
     let length = std::fs::metadata(&path).unwrap().len();
-    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(length * 8 / 10).unwrap();
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(length * 6 / 10).unwrap();
 
     let stopped = workspace.run(&["run"]).ends_with(1);
     assert!(stopped.err.contains("is damaged") && stopped.err.contains("journal gc --yes"), "{}", stopped.err);

@@ -13,6 +13,9 @@
 //! So a change makes at most two blocks new, and blocks grow slowly with the
 //! corpus.
 //!
+//! The blocks of a very large corpus are in parts, whose indexes are files of their own, made by tasks of their own. Parts
+//! are nodes of the same tree, so a change is in one part, or divides or joins two.
+//!
 //! Source: R. Fagin, J. Nievergelt, N. Pippenger, H. R. Strong, "Extendible
 //! Hashing", ACM Transactions on Database Systems 4 (1979).
 
@@ -26,6 +29,10 @@ const MOST_BYTES: u64 = 1 << 20;
 /// more.
 const LARGE_FILE: u64 = MOST_BYTES / 4;
 
+/// The most files and bytes of a part: about a million chunks of a kilobyte.
+const PART_FILES: usize = 1 << 20;
+const PART_BYTES: u64 = 1 << 30;
+
 /// A file of a corpus.
 struct ListedFile {
     /// Its place in the list.
@@ -36,19 +43,57 @@ struct ListedFile {
 
 /// Divides files into blocks. `files` are the paths and sizes of the files in
 /// the order of their paths. Each block holds the places of its files, in order;
-/// the blocks are in the order of their first files.
+/// the blocks are in the order of their parts, and those of a part in the order of their first files.
 pub fn file_blocks<'a>(files: impl IntoIterator<Item = (&'a str, u64)>) -> Vec<Vec<usize>> {
+    parts_of_blocks(files).concat()
+}
+
+/// The blocks of files, in the parts of the corpus; a corpus without files has one part.
+pub(super) fn parts_of_blocks<'a>(files: impl IntoIterator<Item = (&'a str, u64)>) -> Vec<Vec<Vec<usize>>> {
+    blocks_of_parts(files, PART_FILES, PART_BYTES)
+}
+
+fn blocks_of_parts<'a>(
+    files: impl IntoIterator<Item = (&'a str, u64)>,
+    most_files: usize,
+    most_bytes: u64,
+) -> Vec<Vec<Vec<usize>>> {
     let hash = |path: &str| {
         let [a, b, c, d, e, f, g, h, ..] = *Key::of_bytes(path.as_bytes()).bytes();
         u64::from_be_bytes([a, b, c, d, e, f, g, h])
     };
-    let files =
-        files.into_iter().enumerate().map(|(place, (path, bytes))| ListedFile { place, bytes, hash: hash(path) });
-    let (large, small): (Vec<ListedFile>, Vec<ListedFile>) = files.partition(|file| file.bytes >= LARGE_FILE);
-    let mut blocks: Vec<Vec<usize>> = large.into_iter().map(|file| vec![file.place]).collect();
-    divide(small, 0, &mut blocks);
-    blocks.sort_unstable();
-    blocks
+    let files = files.into_iter().enumerate();
+    let files = files.map(|(place, (path, bytes))| ListedFile { place, bytes, hash: hash(path) }).collect();
+    let mut parts = Vec::new();
+    divide_into_parts(files, 0, (most_files, most_bytes), &mut parts);
+    let blocks_of = |(level, files): (u32, Vec<ListedFile>)| {
+        let (large, small): (Vec<ListedFile>, Vec<ListedFile>) =
+            files.into_iter().partition(|file| file.bytes >= LARGE_FILE);
+        let mut blocks: Vec<Vec<usize>> = large.into_iter().map(|file| vec![file.place]).collect();
+        divide(small, level, &mut blocks);
+        blocks.sort_unstable();
+        blocks
+    };
+    parts.into_iter().map(blocks_of).collect()
+}
+
+/// Adds the parts of a node of the tree, each with its level, in the order of the tree.
+fn divide_into_parts(files: Vec<ListedFile>, level: u32, most: (usize, u64), parts: &mut Vec<(u32, Vec<ListedFile>)>) {
+    let bytes: u64 = files.iter().map(|file| file.bytes).sum();
+    if (files.len() <= most.0 && bytes <= most.1) || files.len() < 2 || level == u64::BITS {
+        if level == 0 || !files.is_empty() {
+            parts.push((level, files));
+        }
+        return;
+    }
+    let (ones, zeros) = by_bit(files, level);
+    divide_into_parts(zeros, level + 1, most, parts);
+    divide_into_parts(ones, level + 1, most, parts);
+}
+
+/// Files by a bit of their hashes: those with a one, and the others.
+fn by_bit(files: Vec<ListedFile>, level: u32) -> (Vec<ListedFile>, Vec<ListedFile>) {
+    files.into_iter().partition(|file| file.hash << level >> (u64::BITS - 1) == 1)
 }
 
 /// Adds the blocks of a node at a level of the tree: the first `level` bits of
@@ -63,7 +108,7 @@ fn divide(files: Vec<ListedFile>, level: u32, blocks: &mut Vec<Vec<usize>>) {
         blocks.push(files.into_iter().map(|file| file.place).collect());
         return;
     }
-    let (ones, zeros) = files.into_iter().partition(|file| file.hash << level >> (u64::BITS - 1) == 1);
+    let (ones, zeros) = by_bit(files, level);
     divide(zeros, level + 1, blocks);
     divide(ones, level + 1, blocks);
 }
@@ -111,6 +156,54 @@ mod tests {
             changed += usize::from(new > 0);
         }
         assert!(changed > 1_500, "{changed} of 3,000 lists changed");
+    }
+
+    #[test]
+    fn a_small_corpus_is_one_part_and_a_large_one_has_parts_within_their_limits() {
+        let of = |files: &Files| {
+            let listed: Vec<(&str, u64)> = files.iter().map(|(path, bytes)| (path.as_str(), *bytes)).collect();
+            let parts = blocks_of_parts(listed.iter().copied(), 1_000, 10 << 20);
+            let bytes = |part: &Vec<Vec<usize>>| part.iter().flatten().map(|&place| listed[place].1).sum::<u64>();
+            assert!(parts.iter().all(|part| part.iter().flatten().count() <= 1_000 && bytes(part) <= 10 << 20));
+            let mut places: Vec<usize> = parts.iter().flatten().flatten().copied().collect();
+            places.sort_unstable();
+            assert!(places.into_iter().eq(0..files.len()), "every file is in one part");
+            parts
+        };
+        let small = corpus(1_000, 10_000);
+        let parts = of(&small);
+        assert_eq!(parts.len(), 1);
+        let listed = || small.iter().map(|(path, bytes)| (path.as_str(), *bytes));
+        assert_eq!(parts.concat(), file_blocks(listed()), "in the same blocks and the same order");
+        assert_eq!(of(&Files::new()), [Vec::<Vec<usize>>::new()], "no files are one part");
+        let by_files = of(&corpus(3_000, 10)).len();
+        let by_bytes = of(&corpus(900, 40_000)).len();
+        assert!((4..=8).contains(&by_files) && (4..=8).contains(&by_bytes), "{by_files} and {by_bytes} parts");
+        let large = [("a".to_owned(), 20 << 20), ("b".to_owned(), 1)].into_iter();
+        let listed: Vec<_> = large.collect();
+        let parts = blocks_of_parts(listed.iter().map(|(path, bytes)| (path.as_str(), *bytes)), 1_000, 10 << 20);
+        assert_eq!(parts.len(), 2, "a file that is too large is a part of its own");
+    }
+
+    #[test]
+    fn a_file_that_is_added_changes_one_part_or_divides_one() {
+        let of = |files: &Files| {
+            let listed: Vec<(&str, u64)> = files.iter().map(|(path, bytes)| (path.as_str(), *bytes)).collect();
+            let parts = blocks_of_parts(listed.iter().copied(), 100, 1 << 30);
+            let named = |part: Vec<Vec<usize>>| -> Vec<Vec<String>> {
+                part.into_iter().map(|block| block.iter().map(|&place| listed[place].0.to_owned()).collect()).collect()
+            };
+            parts.into_iter().map(named).collect::<Vec<_>>()
+        };
+        let mut files = corpus(900, 10);
+        let mut before = of(&files);
+        for i in 0..300 {
+            files.insert(format!("new/{i}.txt"), 10);
+            let after = of(&files);
+            let new = after.iter().filter(|part| !before.contains(part)).count();
+            assert!((1..=2).contains(&new), "{new} parts are new");
+            before = after;
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::{
     Plan,
-    blocks::file_blocks,
+    blocks::parts_of_blocks,
     graph::{CorpusInputs, PlanInputs, ReplyContents, TaskId, TrialTasks},
     ranges::{QuestionShard, Ranges},
     trial::{PipelineTrial, Trial, TrialKind},
@@ -15,7 +15,7 @@ use rag::{
     index::{IndexKind, Indexes, MadeFrom},
     load::SourceFile,
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Range};
 use store::Key;
 
 /// What indexes are made from, shard by shard.
@@ -27,7 +27,13 @@ struct IndexSource<'a> {
     enriched: Option<&'a [TaskId]>,
 }
 
-impl IndexSource<'_> {
+impl<'a> IndexSource<'a> {
+    /// The shards of a part of the corpus.
+    fn part(&self, shards: &Range<usize>) -> Self {
+        let of = |tasks: &'a [TaskId]| tasks.get(shards.clone()).unwrap_or_default();
+        Self { documents: of(self.documents), chunks: of(self.chunks), enriched: self.enriched.map(of) }
+    }
+
     fn shards(&self) -> impl Iterator<Item = (TaskId, Option<TaskId>)> {
         let enriched = |i: usize| self.enriched.and_then(|enriched| enriched.get(i).copied());
         self.chunks.iter().enumerate().map(move |(i, &chunks)| (chunks, enriched(i)))
@@ -130,9 +136,8 @@ impl Plan {
         let read = inputs.files.iter().map(|file| (&file.0, Some(file)));
         let mut files: Vec<_> = read.chain(inputs.unread.iter().map(|file| (file, None))).collect();
         files.sort_by(|one, other| one.0.path.cmp(&other.0.path));
-        let blocks = file_blocks(files.iter().map(|(listed, _)| (listed.path.as_str(), listed.bytes)));
-        let shards = blocks.into_iter().map(|block| block.into_iter().filter_map(|place| files[place].1).collect());
-        let load = |shard: Vec<&(SourceFile, Key)>| {
+        let parts = parts_of_blocks(files.iter().map(|(listed, _)| (listed.path.as_str(), listed.bytes)));
+        let mut load = |shard: Vec<&(SourceFile, Key)>| {
             let label = match shard.as_slice() {
                 [(file, _)] => format!("load {}", file.path),
                 many => format!("load {} files", many.len()),
@@ -143,7 +148,15 @@ impl Plan {
                 files.iter().filter_map(of_file).map(|(path, known)| (path.clone(), known.clone())).collect();
             self.add(inputs, work::LoadWork { files, metadata }, || label)
         };
-        shards.filter(|shard: &Vec<_>| !shard.is_empty()).map(load).collect()
+        let (mut loading, mut ranges) = (Vec::new(), Vec::new());
+        for part in parts {
+            let first = loading.len();
+            let shards = part.into_iter().map(|block| block.into_iter().filter_map(|place| files[place].1).collect());
+            loading.extend(shards.filter(|shard: &Vec<_>| !shard.is_empty()).map(&mut load));
+            ranges.push(first..loading.len());
+        }
+        self.parts = ranges;
+        loading
     }
 
     fn pipeline(
@@ -206,14 +219,14 @@ impl Plan {
         let chunks: Vec<TaskId> = documents.iter().map(chunk).collect();
         let enriched = self.enrich(inputs, trial, documents, &chunks);
         let texts = IndexSource { documents, chunks: &chunks, enriched: enriched.as_deref() };
-        // Only an index that compares tokens, with a vector for each, is in shards.
-        let (in_shards, in_one_file): (Indexes, Indexes) =
+        // Only an index that compares tokens, with a vector for each, is in shards. Others are in the parts of the corpus.
+        let (in_shards, in_parts): (Indexes, Indexes) =
             pipeline.indexes().into_iter().partition(|kind| kind.compares_tokens());
-        let (of_dense, in_one_file): (Indexes, Indexes) =
-            in_one_file.into_iter().partition(|kind| kind.is_of_dense_index());
-        let mut indexes: BTreeMap<IndexKind, Vec<TaskId>> = in_one_file
+        let (of_dense, in_parts): (Indexes, Indexes) = in_parts.into_iter().partition(|kind| kind.is_of_dense_index());
+        let mut indexes: BTreeMap<IndexKind, Vec<TaskId>> = in_parts
             .into_iter()
-            .filter_map(|kind| Some((kind, vec![self.index(inputs, trial, kind, texts, &label)?])))
+            .map(|kind| (kind, self.index(inputs, trial, kind, texts, &label)))
+            .filter(|(_, files)| !files.is_empty())
             .collect();
         let dense = indexes.get(&IndexKind::Dense).cloned().unwrap_or_default();
         for kind in of_dense {
@@ -243,8 +256,22 @@ impl Plan {
         (CorpusInputs { chunks, indexes, question_vectors }, enriched.unwrap_or_default())
     }
 
-    /// Plans an index that has one file; none if it needs an embedder and there is none.
+    /// Plans an index that has a file for each part of the corpus; no files if it needs an embedder and there is none.
     fn index(
+        &mut self,
+        inputs: &PlanInputs<'_>,
+        trial: PipelineTrial<'_>,
+        kind: IndexKind,
+        texts: IndexSource<'_>,
+        label: &str,
+    ) -> Vec<TaskId> {
+        let parts = self.parts.clone();
+        let file = |shards| self.index_file(inputs, trial, kind, texts.part(shards), label);
+        parts.iter().filter_map(file).collect()
+    }
+
+    /// Plans a file of an index; none if it needs an embedder and there is none.
+    fn index_file(
         &mut self,
         inputs: &PlanInputs<'_>,
         trial: PipelineTrial<'_>,

@@ -128,7 +128,7 @@ impl PlanInputs<'_> {
 }
 
 /// The serialized form of indexes, the same in old records: a task or null for an index of one
-/// file, a list for an index of several.
+/// file, a list for an index of several and for one that compares tokens.
 mod index_files {
     use super::{BTreeMap, IndexKind, TaskId};
     use serde::{Deserialize, Deserializer, Serialize, Serializer, ser::SerializeMap};
@@ -150,8 +150,8 @@ mod index_files {
             if kind.is_of_dense_index() && files.is_empty() {
                 continue;
             }
-            // Only an index that compares tokens is in shards, so only it has many files.
-            let files = match kind.compares_tokens() {
+            // An index that compares tokens is in shards, and others are in several files only if the corpus has parts.
+            let files = match kind.compares_tokens() || files.len() > 1 {
                 true => Files::Many(files.to_vec()),
                 false => Files::One(files.first().copied()),
             };

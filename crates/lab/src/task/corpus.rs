@@ -1,10 +1,13 @@
 //! Opens indexes together with the chunks that they index.
 
-use super::{Cache, RunContext, decode_matrix};
+use super::{
+    Cache, RunContext, decode_matrix,
+    kept_tables::{SHARDS_AT_ONCE, decode_shard},
+};
 use crate::{
     Error,
     action::Action,
-    artifact::{self, ArtifactTable, EnrichedRow},
+    artifact::{ArtifactTable, EnrichedRow},
     blocking::compute,
     plan::{CorpusInputs, Outputs, TaskId},
 };
@@ -25,10 +28,8 @@ use std::{
     sync::Arc,
 };
 
-/// Chunks of at most so many shards are held in memory. Those of more are written into a temporary file, which is mapped.
+/// Chunks of at most so many shards are held in memory. Those of more are in a file, which is mapped.
 const SHARDS_IN_MEMORY: usize = 32;
-/// Shards that are read and decoded at once.
-const SHARDS_AT_ONCE: usize = 8;
 
 /// Opened indexes of each kind.
 pub(super) struct IndexCache(BTreeMap<IndexKind, Cache<OpenIndex>>);
@@ -128,28 +129,25 @@ pub(crate) async fn chunk_table(
     inputs: &Outputs,
     chunks: &[TaskId],
 ) -> Result<Arc<ChunkTable>, Error> {
-    let names = chunks.iter().map(|id| inputs.get(id).cloned().unwrap_or_default()).collect();
-    let load = || read_table::<Chunk>(cx, inputs, chunks, true);
-    cx.tables.get(names, load).await
+    let names: Vec<String> = chunks.iter().map(|id| inputs.get(id).cloned().unwrap_or_default()).collect();
+    let load = || async {
+        if chunks.len() > SHARDS_IN_MEMORY {
+            return cx.kept_tables.open(cx, inputs, chunks, &names).await;
+        }
+        let writer = ChunkTableWriter::checked(Vec::new());
+        Ok(ChunkTable::from_bytes(write_rows::<Chunk, _>(cx, inputs, chunks, writer).await?)?)
+    };
+    cx.tables.get(names.clone(), load).await
 }
 
 /// What is searched in place of the chunks' texts, as a table.
 pub(crate) async fn enriched_table(cx: &RunContext, inputs: &Outputs, shards: &[TaskId]) -> Result<ChunkTable, Error> {
-    read_table::<EnrichedRow>(cx, inputs, shards, false).await
-}
-
-/// The rows of shards as a table. Their links are checked if they have any.
-async fn read_table<R: ArtifactTable + Into<Chunk> + Send + 'static>(
-    cx: &RunContext,
-    inputs: &Outputs,
-    shards: &[TaskId],
-    has_links: bool,
-) -> Result<ChunkTable, Error> {
     if shards.len() <= SHARDS_IN_MEMORY {
-        return Ok(ChunkTable::from_bytes(write_rows::<R, _>(cx, inputs, shards, has_links, Vec::new()).await?)?);
+        let writer = ChunkTableWriter::new(Vec::new());
+        return Ok(ChunkTable::from_bytes(write_rows::<EnrichedRow, _>(cx, inputs, shards, writer).await?)?);
     }
-    let file = BufWriter::new(temporary_file(&cx.scratch)?);
-    let file = write_rows::<R, _>(cx, inputs, shards, has_links, file).await?;
+    let writer = ChunkTableWriter::new(BufWriter::new(temporary_file(&cx.scratch)?));
+    let file = write_rows::<EnrichedRow, _>(cx, inputs, shards, writer).await?;
     let file = file.into_inner().map_err(|error| Error::file("write", &cx.scratch, error.into_error()))?;
     Ok(ChunkTable::map(&file)?)
 }
@@ -159,16 +157,10 @@ async fn write_rows<R: ArtifactTable + Into<Chunk> + Send + 'static, W: Write + 
     cx: &RunContext,
     inputs: &Outputs,
     shards: &[TaskId],
-    has_links: bool,
-    target: W,
+    mut writer: ChunkTableWriter<W>,
 ) -> Result<W, Error> {
-    let read = async |&shard: &TaskId| -> Result<Vec<Chunk>, Error> {
-        let bytes = cx.read(inputs, shard).await?;
-        let rows = compute(move || artifact::decode::<R>(bytes)).await??;
-        Ok(rows.into_iter().map(R::into).collect())
-    };
-    let mut shards = stream::iter(shards).map(read).buffered(SHARDS_AT_ONCE);
-    let mut writer = if has_links { ChunkTableWriter::checked(target) } else { ChunkTableWriter::new(target) };
+    let decode = |&shard: &TaskId| decode_shard::<R>(cx, inputs, shard);
+    let mut shards = stream::iter(shards).map(decode).buffered(SHARDS_AT_ONCE);
     while let Some(chunks) = shards.try_next().await? {
         let push = move || chunks.iter().try_for_each(|chunk| writer.push(chunk)).map(|()| writer);
         writer = compute(push).await??;

@@ -475,7 +475,7 @@ mod avx2 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::dense::tests::matrix;
+    use crate::index::dense_part::tests::matrix;
 
     #[test]
     fn no_score_is_above_its_bound() {

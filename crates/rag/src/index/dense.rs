@@ -2,67 +2,28 @@
 //! recall is 1.0 and there is nothing to tune or to train.
 //!
 //! Use it up to about a million rows; beyond that a query takes longer than
-//! people wait. One query reads the whole matrix once at the speed of memory,
-//! or, once a large index has been asked a few times, a [copy](super::coarse)
-//! of a sixth of the size that says which rows have to be read; many queries
-//! at once are a blocked matrix product that reads it once for all of them.
-//!
-//! Its file is described in [`dense_file`](super::dense_file).
+//! people wait. An index of very many vectors is in several files, its parts, which are
+//! [searched](super::dense_part) one by one and give the same bits as one file of all vectors.
 
 use super::{
     Index, MadeFrom, VectorWriter,
-    coarse::Coarse,
-    dense_file::{DenseWriter, append_row, checksum, new_header, read_header},
-    header::{HEADER_BYTES, IndexHeader, bad},
-    kernel::{self, Kernel, QUERIES, ROWS},
-    kind::only,
-    share::share,
+    dense_file::DenseWriter,
+    dense_part::DensePart,
+    header::bad,
     top::Top,
 };
 use crate::Error;
-use memmap2::Mmap;
 use models::Matrix;
-use rayon::prelude::*;
-use std::{
-    fs::File,
-    path::{Path, PathBuf},
-    sync::{
-        OnceLock,
-        atomic::{AtomicUsize, Ordering},
-    },
-};
-
-/// A batch of the search scores about this many bytes of rows: half of a small
-/// second-level cache, so that they stay there for the next queries.
-const BATCH_BYTES: usize = 512 << 10;
-/// How many queries are scored against a batch's rows before the next group of queries.
-const QUERY_BLOCK: usize = 64;
-/// Below this size the rows stay in the caches, and a copy would not help.
-const COARSE_BYTES: usize = 64 << 20;
-/// Making the copy takes as long as about four scans, so an index that is
-/// opened for one question works without it.
-const COARSE_AFTER: usize = 4;
-/// If more than one in this many entries are candidates, reading all rows in order is faster.
-const CANDIDATE_SHARE: usize = 8;
+use std::path::{Path, PathBuf};
 
 /// Vectors in a fixed order: entry `i` belongs to the `i`-th searchable chunk.
 ///
 /// Scores are inner products, which for vectors of length 1 are cosines.
 #[derive(Debug)]
 pub struct DenseIndex {
-    origin: String,
-    header: IndexHeader,
-    data: VectorData,
-    kernel: Kernel,
-    /// Searches with a single query so far.
-    n_searches: AtomicUsize,
-    coarse: OnceLock<Coarse>,
-}
-
-#[derive(Debug)]
-enum VectorData {
-    Mapped(Mmap),
-    Owned(Vec<f32>),
+    /// At least one, each with the number of its first entry.
+    parts: Vec<(u32, DensePart)>,
+    entries: usize,
 }
 
 impl Index for DenseIndex {
@@ -75,14 +36,11 @@ impl Index for DenseIndex {
     });
 
     fn open_files(files: &[PathBuf]) -> Result<Self, Error> {
-        Self::open(only(files)?)
+        Self::of_parts(files.iter().map(|file| DensePart::open(file)).collect::<Result<_, _>>()?)
     }
 
     fn verify(&self) -> Result<(), Error> {
-        if checksum(self.data()) != self.header.checksum {
-            return Err(bad(&self.origin, "its content does not match its checksum; delete it and run again"));
-        }
-        Ok(())
+        self.parts.iter().try_for_each(|(_, part)| part.verify())
     }
 
     fn verify_bytes(bytes: &[u8]) -> Result<(), Error> {
@@ -90,22 +48,18 @@ impl Index for DenseIndex {
     }
 
     fn entries(&self) -> usize {
-        self.header.vectors as usize
+        self.entries
     }
 }
 
 impl DenseIndex {
-    /// Maps a file into memory. Checks the header and the length;
+    /// Maps its only file into memory. Checks the header and the length;
     /// [`verify`](Index::verify) reads all of it.
     ///
     /// # Errors
     /// A file that is missing or is not a complete index of this version.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let origin = path.display().to_string();
-        let file = File::open(path).map_err(|error| bad(&origin, error))?;
-        let map = kernel::map(&file, true).map_err(|error| bad(&origin, error))?;
-        let header = read_header(&map, &origin)?;
-        Ok(Self::new(origin, header, VectorData::Mapped(map)))
+        Self::of_parts(vec![DensePart::open(path)?])
     }
 
     /// Reads the bytes of a file that is not on this machine's disk, and
@@ -114,12 +68,7 @@ impl DenseIndex {
     /// # Errors
     /// Bytes that are not a complete, undamaged index of this version.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
-        let origin = "dense index".to_owned();
-        let header = read_header(bytes, &origin)?;
-        let data = bytes[HEADER_BYTES..].as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
-        let index = Self::new(origin, header, VectorData::Owned(data));
-        index.verify()?;
-        Ok(index)
+        Self::of_parts(vec![DensePart::from_bytes(bytes)?])
     }
 
     /// An index in memory.
@@ -127,24 +76,47 @@ impl DenseIndex {
     /// # Errors
     /// Numbers that are not finite.
     pub fn from_matrix(matrix: &Matrix) -> Result<Self, Error> {
-        let origin = "dense index in memory";
-        let mut data = Vec::new();
-        for row in matrix.iter() {
-            append_row(&mut data, row, origin)?;
-        }
-        let (vectors, checksum) = (matrix.rows() as u64, checksum(&data));
-        let header = IndexHeader { vectors, checksum, ..new_header(matrix.columns, origin)? };
-        Ok(Self::new(origin.to_owned(), header, VectorData::Owned(data)))
+        Self::of_parts(vec![DensePart::from_matrix(matrix)?])
     }
 
-    fn new(origin: String, header: IndexHeader, data: VectorData) -> Self {
-        let kernel = Kernel::detect();
-        Self { origin, header, data, kernel, n_searches: AtomicUsize::new(0), coarse: OnceLock::new() }
+    /// An index of parts whose entries follow each other. A part without vectors may have any number of dimensions.
+    fn of_parts(parts: Vec<DensePart>) -> Result<Self, Error> {
+        let mut of_parts = Self { parts: Vec::with_capacity(parts.len()), entries: 0 };
+        let dimensions = parts.iter().find(|part| part.entries() > 0).map(DensePart::dimensions);
+        let mut empty = None;
+        for part in parts {
+            if part.entries() == 0 {
+                empty = Some(part);
+                continue;
+            }
+            if dimensions.is_some_and(|dimensions| part.dimensions() != dimensions) {
+                return Err(bad(part.origin(), "its vectors are of another length than those of the other parts"));
+            }
+            let first = u32::try_from(of_parts.entries).map_err(|error| bad(part.origin(), error))?;
+            of_parts.entries += part.entries();
+            of_parts.parts.push((first, part));
+        }
+        if of_parts.parts.is_empty() {
+            of_parts.parts.push((0, empty.ok_or_else(|| bad("dense index", "it has no files"))?));
+        }
+        Ok(of_parts)
+    }
+
+    /// The part that holds an entry, and the entry's number in it.
+    fn part(&self, entry: u32) -> (&DensePart, u32) {
+        let place = self.parts.partition_point(|(first, _)| *first <= entry).saturating_sub(1);
+        let (first, part) = &self.parts[place];
+        (part, entry - first)
+    }
+
+    /// The first part. All have the same dimensions.
+    fn first(&self) -> &DensePart {
+        &self.parts[0].1
     }
 
     /// The length of a vector.
     pub fn dimensions(&self) -> usize {
-        self.header.dimensions as usize
+        self.first().dimensions()
     }
 
     /// One vector.
@@ -152,8 +124,8 @@ impl DenseIndex {
     /// # Panics
     /// If there is no such entry.
     pub fn vector(&self, entry: u32) -> &[f32] {
-        let start = entry as usize * self.header.columns();
-        &self.data()[start..start + self.dimensions()]
+        let (part, entry) = self.part(entry);
+        part.vector(entry)
     }
 
     /// For each query the best `k` entries with their inner products, best
@@ -162,31 +134,15 @@ impl DenseIndex {
     /// # Errors
     /// If a query's length is not that of the vectors.
     pub fn search(&self, queries: &[&[f32]], k: usize) -> Result<Vec<Vec<(u32, f32)>>, Error> {
-        let columns = self.header.columns();
-        let padded = queries.iter().map(|query| self.padded(query)).collect::<Result<Vec<_>, _>>()?;
-        let queries: Vec<&[f32]> = padded.iter().map(Vec::as_slice).collect();
-        if self.entries() == 0 || k == 0 || columns == 0 {
-            return Ok(vec![Vec::new(); queries.len()]);
+        if let [(_, part)] = self.parts.as_slice() {
+            return part.search(queries, k);
         }
-        if let [query] = queries[..]
-            && let Some(coarse) = self.coarse()
-            && let Some(found) = self.search_coarse(coarse, query, k, None)
-        {
-            return Ok(vec![found]);
+        let mut tops = vec![Top::new(k); queries.len()];
+        for (first, part) in &self.parts {
+            for (top, found) in tops.iter_mut().zip(part.search(queries, k)?) {
+                found.into_iter().for_each(|(entry, score)| top.push(first + entry, score));
+            }
         }
-        let batch_rows = (BATCH_BYTES / (columns * size_of::<f32>())).next_multiple_of(ROWS);
-        let none = || vec![Top::new(k); queries.len()];
-        let tops = self
-            .data()
-            .par_chunks(batch_rows * columns)
-            .enumerate()
-            .fold(none, |mut tops, (batch, rows)| {
-                for (queries, tops) in queries.chunks(QUERY_BLOCK).zip(tops.chunks_mut(QUERY_BLOCK)) {
-                    self.scan(batch * batch_rows, rows, queries, tops);
-                }
-                tops
-            })
-            .reduce(none, |left, right| left.into_iter().zip(right).map(|(left, right)| left.merge(right)).collect());
         Ok(tops.into_iter().map(Top::into_sorted).collect())
     }
 
@@ -199,13 +155,19 @@ impl DenseIndex {
     /// # Panics
     /// If there is no such entry.
     pub fn search_among(&self, query: &[f32], k: usize, entries: &[u32]) -> Result<Vec<(u32, f32)>, Error> {
-        let query = self.padded(query)?;
-        if let Some(coarse) = self.coarse()
-            && let Some(found) = self.search_coarse(coarse, &query, k, Some(entries))
-        {
-            return Ok(found);
+        if let [(_, part)] = self.parts.as_slice() {
+            return part.search_among(query, k, entries);
         }
-        Ok(self.best_of(entries, &query, k, 1024))
+        let (mut top, mut left) = (Top::new(k), entries);
+        for (first, part) in &self.parts {
+            let end = left.partition_point(|&entry| (entry - first) < part.entries() as u32);
+            let (here, rest) = left.split_at(end);
+            left = rest;
+            let here: Vec<u32> = here.iter().map(|entry| entry - first).collect();
+            let found = part.search_among(query, k, &here)?;
+            found.into_iter().for_each(|(entry, score)| top.push(first + entry, score));
+        }
+        Ok(top.into_sorted())
     }
 
     /// The inner products of one query with some entries.
@@ -220,254 +182,98 @@ impl DenseIndex {
         Ok(entries.iter().map(|&entry| self.score(entry, &query)).collect())
     }
 
-    /// The coarse copy, which is made when it begins to pay off. A search that
-    /// comes while the copy is being made runs without it: waiting here inside
-    /// a rayon task could wait for the very thread that makes the copy.
-    fn coarse(&self) -> Option<&Coarse> {
-        if let Some(coarse) = self.coarse.get() {
-            return Some(coarse);
-        }
-        let bytes = self.entries() * self.header.columns() * size_of::<f32>();
-        let is_time = bytes >= COARSE_BYTES && self.n_searches.fetch_add(1, Ordering::Relaxed) == COARSE_AFTER;
-        if !is_time || !Coarse::is_fast_here() {
-            return None;
-        }
-        // If there is no memory for a copy, the plain scan is used.
-        drop(self.coarse.set(Coarse::new(self.data(), self.header.columns()).ok()?));
-        self.coarse.get()
-    }
-
-    /// The same result as the plain scan of all entries, or of some; none if
-    /// the copy does not help, because too many rows could be among the best.
-    fn search_coarse(
-        &self,
-        coarse: &Coarse,
-        query: &[f32],
-        k: usize,
-        among: Option<&[u32]>,
-    ) -> Option<Vec<(u32, f32)>> {
-        let bounds = coarse.bounds(query, k, among);
-        // The k-th best score is at least the worst of any k exact scores.
-        let known = bounds.likely.iter().map(|&entry| self.score(entry, query));
-        let least = if bounds.likely.len() < k { f32::NEG_INFINITY } else { known.fold(f32::INFINITY, f32::min) };
-        // A bound that is not a number, from numbers too large to add, excludes nothing.
-        let possible = |upper: f32| upper >= least || upper.is_nan();
-        let upper = (0u32..).zip(&bounds.upper).filter(|(_, upper)| possible(**upper));
-        let candidates: Vec<u32> = upper.map(|(at, _)| among.map_or(at, |entries| entries[at as usize])).collect();
-        let n_bounds = bounds.upper.len();
-        coarse.recycle(bounds);
-        if candidates.len() > n_bounds / CANDIDATE_SHARE {
-            return None;
-        }
-        Some(self.best_of(&candidates, query, k, 256))
-    }
-
-    /// The best of some entries by their exact rows, in batches of `batch_entries`.
-    fn best_of(&self, entries: &[u32], query: &[f32], k: usize, batch_entries: usize) -> Vec<(u32, f32)> {
-        let columns = self.header.columns();
-        let ahead = (kernel::AHEAD / (columns * size_of::<f32>()).max(1)).max(1);
-        let push = |mut top: Top, at: usize| {
-            if let Some(next) = entries.get(at + ahead) {
-                kernel::prefetch(&self.data()[*next as usize * columns..][..columns]);
-            }
-            top.push(entries[at], self.score(entries[at], query));
-            top
-        };
-        let batches = (0..entries.len()).step_by(batch_entries);
-        let score = |top: Top, first: usize| (first..entries.len().min(first + batch_entries)).fold(top, push);
-        share(batches, || Top::new(k), score, Top::merge).into_sorted()
-    }
-
     pub(super) fn score(&self, entry: u32, query: &[f32]) -> f32 {
-        let columns = self.header.columns();
-        let start = entry as usize * columns;
-        self.kernel.score(&self.data()[start..start + columns], query)
+        let (part, entry) = self.part(entry);
+        part.score(entry, query)
     }
 
     /// One row as it is stored: the vector, filled up with zeros.
     pub(super) fn row(&self, entry: u32) -> &[f32] {
-        let columns = self.header.columns();
-        let start = entry as usize * columns;
-        &self.data()[start..start + columns]
+        let (part, entry) = self.part(entry);
+        part.row(entry)
     }
 
     /// The inner product of two stored rows.
     pub(super) fn row_product(&self, one: &[f32], other: &[f32]) -> f32 {
-        self.kernel.score(one, other)
+        self.first().row_product(one, other)
     }
 
-    /// BLAKE3 of all rows, as the file's header states it.
+    /// BLAKE3 of all rows, as the file's header states it; of several parts, BLAKE3 of theirs.
     pub(super) fn checksum(&self) -> [u8; 32] {
-        self.header.checksum
-    }
-
-    fn scan(&self, first: usize, rows: &[f32], queries: &[&[f32]], tops: &mut [Top]) {
-        let columns = self.header.columns();
-        let mut scores = [[0.0; ROWS]; QUERIES];
-        for (block, rows) in rows.chunks(ROWS * columns).enumerate() {
-            let first = first + block * ROWS;
-            for (queries, tops) in queries.chunks(QUERIES).zip(tops.chunks_mut(QUERIES)) {
-                self.kernel.scores(rows, columns, queries, &mut scores);
-                for (scores, top) in scores.iter().zip(tops) {
-                    // Nearly no block holds anything for the top; one
-                    // comparison of all 16 scores at once says so.
-                    let threshold = top.threshold();
-                    if scores.iter().fold(false, |any, &score| any | (score >= threshold)) {
-                        let entries = (first as u32..).take(rows.len() / columns);
-                        entries.zip(scores).for_each(|(entry, &score)| top.push(entry, score));
-                    }
-                }
-            }
+        if let [(_, part)] = self.parts.as_slice() {
+            return part.checksum();
         }
+        let mut hasher = blake3::Hasher::new();
+        self.parts.iter().for_each(|(_, part)| drop(hasher.update(&part.checksum())));
+        *hasher.finalize().as_bytes()
     }
 
     pub(super) fn padded(&self, query: &[f32]) -> Result<Vec<f32>, Error> {
-        if query.len() != self.dimensions() {
-            let (query, index) = (query.len(), self.dimensions());
-            let reason = format!(
-                "a query of {query} dimensions cannot search vectors of {index}: use the embedder that made the index"
-            );
-            return Err(bad(&self.origin, reason));
-        }
-        let mut padded = query.to_vec();
-        padded.resize(self.header.columns(), 0.0);
-        Ok(padded)
-    }
-
-    fn data(&self) -> &[f32] {
-        match &self.data {
-            VectorData::Owned(data) => data,
-            // A map begins at a page, so the numbers after the header are
-            // aligned; `read_header` checked that they are whole.
-            VectorData::Mapped(map) => kernel::floats(&map[HEADER_BYTES..]).unwrap_or_default(),
-        }
+        self.first().padded(query)
     }
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
+mod tests {
+    use super::{
+        super::dense_part::tests::{matrix, write},
+        *,
+    };
 
-    pub(crate) fn matrix(rows: usize, columns: usize, mut seed: u64) -> Matrix {
-        let mut next = || {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (seed >> 40) as f32 / (1u64 << 24) as f32 - 0.5
+    /// The same vectors in one file, and in parts of these many.
+    fn in_parts(folder: &Path, whole: &Matrix, parts: &[usize]) -> (DenseIndex, DenseIndex) {
+        let (mut first, mut files) = (0, Vec::new());
+        for (number, &rows) in parts.iter().enumerate() {
+            let data = whole.data[first * whole.columns..(first + rows) * whole.columns].to_vec();
+            files.push(folder.join(number.to_string()));
+            // A part without vectors does not know how long they are.
+            let columns = if rows == 0 { 1 } else { whole.columns };
+            write(&files[number], columns, [Matrix { columns, data }]);
+            first += rows;
+        }
+        assert_eq!(first, whole.rows());
+        (DenseIndex::from_matrix(whole).unwrap(), DenseIndex::open_files(&files).unwrap())
+    }
+
+    #[test]
+    fn parts_find_the_same_bits_as_one_file() {
+        let folder = tempfile::tempdir().unwrap();
+        // Every tenth vector is the same, so that equal scores lie in several parts.
+        let mut whole = matrix(3_000, 40, 21);
+        let same = whole.row(7).to_vec();
+        whole.data.chunks_mut(40).step_by(10).for_each(|row| row.copy_from_slice(&same));
+        let (one, parts) = in_parts(folder.path(), &whole, &[0, 1, 1_200, 0, 799, 1_000]);
+        assert_eq!((one.entries(), one.dimensions()), (parts.entries(), parts.dimensions()));
+        parts.verify().unwrap();
+        let queries = matrix(5, 40, 22);
+        let mut queries: Vec<&[f32]> = queries.iter().collect();
+        queries.push(&same);
+        for k in [0, 1, 20, 400, 5_000] {
+            assert_eq!(one.search(&queries, k).unwrap(), parts.search(&queries, k).unwrap(), "{k}");
+            for step in [1, 7, 1_500] {
+                let some: Vec<u32> = (0..3_000).step_by(step).collect();
+                let among = |index: &DenseIndex| index.search_among(queries[5], k, &some).unwrap();
+                assert_eq!(among(&one), among(&parts), "{k} of one in {step}");
+                assert_eq!(one.scores(queries[0], &some).unwrap(), parts.scores(queries[0], &some).unwrap());
+            }
+        }
+        assert!((0..3_000).all(|entry| one.vector(entry) == parts.vector(entry)));
+        assert_ne!(one.checksum(), parts.checksum());
+    }
+
+    #[test]
+    fn parts_of_other_lengths_are_refused_and_parts_without_vectors_are_an_empty_index() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, columns: usize, rows: usize| {
+            let path = folder.path().join(name);
+            write(&path, columns, [matrix(rows, columns, 3)]);
+            path
         };
-        let mut matrix = Matrix { columns, data: (0..rows * columns).map(|_| next()).collect() };
-        matrix.normalize();
-        matrix
-    }
-
-    /// Writes an index shard by shard.
-    pub(crate) fn write(path: &Path, dimensions: usize, shards: impl IntoIterator<Item = Matrix>) {
-        let mut writer = DenseWriter::create(path, dimensions).unwrap();
-        shards.into_iter().for_each(|shard| writer.push(&shard).unwrap());
-        writer.finish().unwrap();
-    }
-
-    /// What a plain loop in double precision finds.
-    fn naive(matrix: &Matrix, query: &[f32], k: usize) -> Vec<u32> {
-        let score = |row: &[f32]| row.iter().zip(query).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum::<f64>();
-        let mut scored: Vec<(u32, f64)> = (0u32..).zip(matrix.iter().map(score)).collect();
-        scored.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-        scored.into_iter().take(k).map(|(entry, _)| entry).collect()
-    }
-
-    #[test]
-    fn recall_is_one_for_any_shape_and_number_of_queries() {
-        for (rows, columns) in [(1, 1), (15, 16), (17, 20), (3000, 384), (1000, 100)] {
-            let matrix = matrix(rows, columns, 5);
-            let index = DenseIndex::from_matrix(&matrix).unwrap();
-            for n_queries in [1, 2, 4, 67] {
-                let queries = self::matrix(n_queries, columns, 6);
-                let queries: Vec<&[f32]> = queries.iter().collect();
-                let found = index.search(&queries, 10).unwrap();
-                for (query, found) in queries.iter().zip(found) {
-                    let found: Vec<u32> = found.into_iter().map(|(entry, _)| entry).collect();
-                    assert_eq!(found, naive(&matrix, query, 10), "{rows}×{columns}, {n_queries} queries");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn a_batch_and_any_number_of_threads_give_the_same_bits_as_one_query_alone() {
-        let index = DenseIndex::from_matrix(&matrix(5000, 96, 7)).unwrap();
-        let queries = matrix(9, 96, 8);
-        let queries: Vec<&[f32]> = queries.iter().collect();
-        let batch = index.search(&queries, 20).unwrap();
-        for threads in [1, 3] {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            for (query, expected) in queries.iter().zip(&batch) {
-                assert_eq!(&pool.install(|| index.search(&[query], 20)).unwrap()[0], expected);
-                let entries: Vec<u32> = expected.iter().map(|hit| hit.0).collect();
-                let scores: Vec<f32> = expected.iter().map(|hit| hit.1).collect();
-                assert_eq!(index.scores(query, &entries).unwrap(), scores);
-            }
-        }
-    }
-
-    #[test]
-    fn the_coarse_copy_changes_no_bit_of_the_result() {
-        for (rows, columns) in [(5000, 384), (5000, 40), (7, 20)] {
-            let matrix = matrix(rows, columns, 13);
-            let index = DenseIndex::from_matrix(&matrix).unwrap();
-            let coarse = Coarse::new(index.data(), index.header.columns()).unwrap();
-            let others = self::matrix(5, columns, 14);
-            let mut used = 0;
-            for query in others.iter().chain([matrix.row(3)]) {
-                let expected = index.search(&[query], 5).unwrap().remove(0);
-                if let Some(found) = index.search_coarse(&coarse, &index.padded(query).unwrap(), 5, None) {
-                    assert_eq!(found, expected, "{rows}×{columns}");
-                    used += 1;
-                }
-                for step in [1, 3, 50] {
-                    let some: Vec<u32> = (0..rows as u32).step_by(step).collect();
-                    let expected = index.search_among(query, 5, &some).unwrap();
-                    if let Some(found) = index.search_coarse(&coarse, &index.padded(query).unwrap(), 5, Some(&some)) {
-                        assert_eq!(found, expected, "{rows}×{columns}, one in {step}");
-                    }
-                }
-            }
-            assert!(used > 0 || rows < 100, "{rows}×{columns}: the copy was never of use");
-        }
-    }
-
-    #[test]
-    fn a_large_index_makes_the_copy_when_it_has_been_asked_a_few_times() {
-        let matrix = matrix(180_000, 96, 15);
-        let index = DenseIndex::from_matrix(&matrix).unwrap();
-        let first = index.search(&[matrix.row(5)], 10).unwrap();
-        for _ in 0..=COARSE_AFTER {
-            assert_eq!(index.search(&[matrix.row(5)], 10).unwrap(), first);
-        }
-        assert_eq!(index.coarse.get().is_some(), Coarse::is_fast_here());
-    }
-
-    #[test]
-    fn equal_scores_are_ordered_by_entry() {
-        let same = Matrix { columns: 2, data: [1.0, 0.0].repeat(4000) };
-        let found = DenseIndex::from_matrix(&same).unwrap().search(&[&[1.0, 0.0]], 3).unwrap();
-        assert_eq!(found, [[(0, 1.0), (1, 1.0), (2, 1.0)]]);
-    }
-
-    #[test]
-    fn an_empty_index_finds_nothing() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("empty.dense");
-        write(&path, 3, []);
-        let index = DenseIndex::open(&path).unwrap();
-        assert_eq!(index.entries(), 0);
-        assert_eq!(index.search(&[&[1.0, 0.0, 0.0]], 5).unwrap(), [[]]);
-    }
-
-    #[test]
-    fn wrong_lengths_and_numbers_that_are_not_finite_are_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut writer = DenseWriter::create(&folder.path().join("x"), 2).unwrap();
-        assert!(writer.push(&Matrix { columns: 3, data: vec![0.0; 3] }).is_err());
-        assert!(writer.push(&Matrix { columns: 2, data: vec![f32::NAN, 0.0] }).is_err());
-        let index = DenseIndex::from_matrix(&matrix(3, 2, 1)).unwrap();
-        assert!(index.search(&[&[1.0]], 1).unwrap_err().to_string().contains("embedder"));
+        let files = [file("a", 16, 2), file("b", 20, 2), file("c", 1, 0), file("d", 1, 0)];
+        let message = DenseIndex::open_files(&files).unwrap_err().to_string();
+        assert!(message.contains("another length") && message.contains('b'), "{message}");
+        let empty = DenseIndex::open_files(&files[2..]).unwrap();
+        assert_eq!((empty.entries(), empty.search(&[&[0.5]], 3).unwrap()), (0, vec![Vec::new()]));
+        assert!(DenseIndex::open_files(&[]).is_err());
     }
 }

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
     use crate::index::{
         DenseIndex, Index,
-        dense::tests::{matrix, write},
+        dense_part::tests::{matrix, write},
     };
 
     #[test]

@@ -7,6 +7,7 @@
 
 mod coarse;
 mod dense_file;
+mod dense_part;
 mod header;
 mod kernel;
 mod kind;
@@ -25,7 +26,7 @@ pub use vector_writer::VectorWriter;
 
 pub(crate) use kernel::map_file;
 #[cfg(test)]
-pub(crate) use {dense::tests as dense_tests, token_index::tests as token_index_tests};
+pub(crate) use {dense_part::tests as dense_tests, token_index::tests as token_index_tests};
 
 use std::collections::BTreeSet;
 

@@ -36,7 +36,27 @@ pub struct TableChunk<'a> {
     pub(super) metadata: &'a str,
 }
 
-impl TableChunk<'_> {
+impl<'a> TableChunk<'a> {
+    /// A chunk as it stands in a table; its metadata are also given as JSON.
+    pub(super) fn of(chunk: &'a Chunk, metadata: &'a str) -> Self {
+        Self {
+            document: &chunk.document,
+            number: chunk.number,
+            span: chunk.span,
+            text: &chunk.text,
+            searchable: chunk.searchable,
+            level: chunk.level,
+            parent: chunk.parent,
+            previous: chunk.previous,
+            next: chunk.next,
+            page: chunk.page,
+            book: chunk.book.as_deref(),
+            heading: chunk.heading.as_deref(),
+            space: &chunk.space,
+            metadata,
+        }
+    }
+
     /// The metadata of its document. Each call reads it anew.
     pub fn metadata(&self) -> Metadata {
         read_metadata(self.metadata)

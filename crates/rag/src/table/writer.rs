@@ -1,7 +1,10 @@
 //! Writes a table of chunks, chunk by chunk.
 
-use super::bytes::{
-    HAS_NEXT, HAS_PAGE, HAS_PARENT, HAS_PREVIOUS, NO_TEXT, RECORD_BYTES, SEARCHABLE, SEGMENT_ROWS, TableParts,
+use super::{
+    bytes::{
+        HAS_NEXT, HAS_PAGE, HAS_PARENT, HAS_PREVIOUS, NO_TEXT, RECORD_BYTES, SEARCHABLE, SEGMENT_ROWS, TableParts,
+    },
+    chunk::TableChunk,
 };
 use crate::{Error, types::Chunk};
 use std::io::{self, Write};
@@ -101,6 +104,18 @@ impl<W: Write> ChunkTableWriter<W> {
     /// of a checked document are wrong: its numbers are not 0, 1, 2, …, a chunk names one that is not there, its parent or
     /// predecessor does not come before it, or its successor does not come after it.
     pub fn push(&mut self, chunk: &Chunk) -> Result<(), Error> {
+        let metadata = match chunk.metadata.is_empty() {
+            true => String::new(),
+            false => serde_json::to_string(&chunk.metadata).map_err(failed)?,
+        };
+        self.push_row(&TableChunk::of(chunk, &metadata))
+    }
+
+    /// Adds a chunk of another table, as [`push`](Self::push).
+    ///
+    /// # Errors
+    /// As [`push`](Self::push).
+    pub fn push_row(&mut self, chunk: &TableChunk<'_>) -> Result<(), Error> {
         let row = u32::try_from(self.rows).map_err(|_| failed("there are more than 4,294,967,295 chunks"))?;
         let is_new_document = self.group.as_ref().is_none_or(|group| group.document != chunk.document);
         if is_new_document || chunk.number == 0 {
@@ -110,13 +125,13 @@ impl<W: Write> ChunkTableWriter<W> {
             self.first = row;
         }
         if is_new_document {
-            self.documents.push((path_hash(&chunk.document), row, row));
+            self.documents.push((path_hash(chunk.document), row, row));
         }
         if let Some((_, _, end)) = self.documents.last_mut() {
             *end = row + 1;
         }
         if self.is_checked {
-            let Chunk { number, parent, previous, next, .. } = *chunk;
+            let TableChunk { number, parent, previous, next, .. } = *chunk;
             self.links.push(ChunkLinks { number, parent, previous, next });
         }
         self.begin_group(row, chunk, is_new_document)?;
@@ -130,38 +145,36 @@ impl<W: Write> ChunkTableWriter<W> {
     }
 
     /// Begins a group if the chunk has another document, title or metadata than the one before it.
-    fn begin_group(&mut self, row: u32, chunk: &Chunk, is_new_document: bool) -> Result<(), Error> {
-        let metadata = match chunk.metadata.is_empty() {
-            true => String::new(),
-            false => serde_json::to_string(&chunk.metadata).map_err(failed)?,
-        };
+    fn begin_group(&mut self, row: u32, chunk: &TableChunk<'_>, is_new_document: bool) -> Result<(), Error> {
         let is_same = !is_new_document
-            && self.group.as_ref().is_some_and(|group| group.book == chunk.book && group.metadata == metadata);
+            && (self.group.as_ref())
+                .is_some_and(|group| group.book.as_deref() == chunk.book && group.metadata == chunk.metadata);
         if is_same {
             return Ok(());
         }
         self.pending_groups.push(self.names.len() as u64);
         self.group_rows.push(row);
-        let book = chunk.book.as_deref();
+        let TableChunk { document, book, metadata, .. } = *chunk;
         let lengths = [
-            length(&chunk.document, "a path")?,
+            length(document, "a path")?,
             book.map_or(Ok(NO_TEXT), |book| length(book, "a title"))?,
-            length(&metadata, "the metadata of a document")?,
+            length(metadata, "the metadata of a document")?,
         ];
         lengths.into_iter().for_each(|length| self.names.extend(length.to_le_bytes()));
-        for text in [&chunk.document, book.unwrap_or_default(), &metadata] {
+        for text in [document, book.unwrap_or_default(), metadata] {
             self.names.extend(text.as_bytes());
         }
-        self.group = Some(GroupFields { document: chunk.document.clone(), book: chunk.book.clone(), metadata });
+        let (document, metadata) = (document.to_owned(), metadata.to_owned());
+        self.group = Some(GroupFields { document, book: book.map(str::to_owned), metadata });
         Ok(())
     }
 
     /// Writes the text of a chunk, and returns its record.
-    fn record(&mut self, chunk: &Chunk) -> Result<PendingRecord, Error> {
+    fn record(&mut self, chunk: &TableChunk<'_>) -> Result<PendingRecord, Error> {
         let text = self.written;
         self.write(chunk.text.as_bytes())?;
         self.write(chunk.space.as_bytes())?;
-        let (heading, heading_length) = match &chunk.heading {
+        let (heading, heading_length) = match chunk.heading {
             None => (0, NO_TEXT),
             Some(heading) => (self.heading_place(heading), length(heading, "a heading")?),
         };
@@ -170,7 +183,7 @@ impl<W: Write> ChunkTableWriter<W> {
         put(0, &text.to_le_bytes());
         put(8, &(chunk.span.start as u64).to_le_bytes());
         put(16, &(chunk.span.end as u64).to_le_bytes());
-        put(24, &length(&chunk.text, "a chunk")?.to_le_bytes());
+        put(24, &length(chunk.text, "a chunk")?.to_le_bytes());
         put(28, &(self.group_rows.len() as u32 - 1).to_le_bytes());
         put(32, &chunk.number.to_le_bytes());
         put(36, &self.first.to_le_bytes());
@@ -188,7 +201,7 @@ impl<W: Write> ChunkTableWriter<W> {
             }
         }
         put(64, &heading_length.to_le_bytes());
-        put(68, &length(&chunk.space, "the white space after a chunk")?.to_le_bytes());
+        put(68, &length(chunk.space, "the white space after a chunk")?.to_le_bytes());
         put(72, &[flags, chunk.level]);
         Ok(PendingRecord { bytes, heading })
     }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 /// Older versions lack this table.
 pub(super) const CREATE_BATCHES: &str =
-    "CREATE TABLE IF NOT EXISTS batches (token TEXT NOT NULL PRIMARY KEY, record TEXT NOT NULL) STRICT";
+    "CREATE TABLE IF NOT EXISTS batches (token TEXT NOT NULL PRIMARY KEY, record TEXT NOT NULL) STRICT, WITHOUT ROWID";
 
 /// Records that are read at once.
 const AT_ONCE: usize = 16;

@@ -31,7 +31,7 @@ pub(super) const CREATE_SPENDING: &str = "
         held_calls INTEGER NOT NULL,
         written_unix_ms INTEGER NOT NULL,
         PRIMARY KEY (name, process)
-    ) STRICT";
+    ) STRICT, WITHOUT ROWID";
 
 /// Raise this when the object's fields change.
 const VERSION: u32 = 1;

@@ -9,7 +9,7 @@ use rag::{
 use serde::{Deserialize, Serialize};
 use store::Key;
 
-/// Makes an index that has one file.
+/// Makes a file of an index: of a part of the corpus, which is mostly the whole.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct IndexWork {
     pub(crate) kind: IndexKind,

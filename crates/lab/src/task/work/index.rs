@@ -75,11 +75,14 @@ impl IndexWork {
 
     /// Builds a graph over the vectors of the dense index.
     async fn of_dense_index(&self, cx: &TaskContext<'_>) -> Result<TaskOutput, Error> {
-        let (Some(settings), [dense]) = (self.graph, self.from.as_slice()) else {
-            return Err(Error::table(format!("{} has no vectors or no settings", cx.task.label)));
+        let Some(settings) = self.graph else {
+            return Err(Error::table(format!("{} has no settings", cx.task.label)));
         };
-        let name = cx.inputs.get(dense).cloned().unwrap_or_default();
-        let file = cx.run_context.store.local_file(&name, &cx.run_context.scratch).await?;
+        let mut files = Vec::with_capacity(self.from.len());
+        for dense in &self.from {
+            let name = cx.inputs.get(dense).cloned().unwrap_or_default();
+            files.push(cx.run_context.store.local_file(&name, &cx.run_context.scratch).await?.content);
+        }
         let path = scratch_file(cx)?;
         let (progress, operator) = (cx.progress.clone(), cx.task.operator());
         // The task may be dropped, and the thread must not go on then.
@@ -87,7 +90,7 @@ impl IndexWork {
         let wanted = Arc::downgrade(&is_wanted);
         let target = path.clone();
         let built = compute(move || {
-            let vectors = Arc::new(DenseIndex::open(&file.content)?);
+            let vectors = Arc::new(DenseIndex::open_files(&files)?);
             let mut reported = 0;
             let mut report = |done: usize| {
                 progress.rows(operator, done.saturating_sub(reported));
