@@ -70,7 +70,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
             // An open experiment.
             "setup workspace session worker lineage healing history",
             // Check it as a whole.
-            "qualification corpus golden prepare dry_run",
+            "qualification corpus golden prepare dry_run sampled_plan",
             // Run it.
             "gather record track run",
             // Use what was found.

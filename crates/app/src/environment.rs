@@ -223,6 +223,19 @@ pub fn open_maybe_read_only(experiment: Experiment, setup: Setup) -> Result<Open
     }
 }
 
+/// Opens an experiment for a command that stores nothing: a store in a folder that does not exist is not made.
+///
+/// # Errors
+/// If the store cannot be read.
+pub fn open_without_storing(experiment: Experiment, setup: Setup) -> Result<OpenSession, lab::Error> {
+    if store::is_url(&experiment.store) || experiment.path(&experiment.store).exists() {
+        return open_maybe_read_only(experiment, setup);
+    }
+    let scratch = ScratchFolder::new();
+    let experiment = Experiment { store: scratch.0.join("store").display().to_string(), ..experiment };
+    Ok(OpenSession { session: Session::open(experiment, setup)?, _scratch: Some(scratch) })
+}
+
 fn open_read_only(experiment: Experiment, setup: Setup) -> Result<OpenSession, lab::Error> {
     let scratch = ScratchFolder::new();
     let session = Session::open_to_read(experiment, setup, &scratch.0)?;

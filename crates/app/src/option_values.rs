@@ -68,6 +68,12 @@ pub fn parse_at_least_one(text: &str) -> Result<NonZeroUsize, InvalidValue> {
     text.parse().map_err(|_| InvalidValue::Form("a whole number that is at least 1"))
 }
 
+/// Parses the number of files of a sample.
+pub fn parse_sampled_files(text: &str) -> Result<usize, InvalidValue> {
+    let files = text.parse().ok().filter(|files| *files >= lab::FEWEST_SAMPLED_FILES);
+    files.ok_or(InvalidValue::Form("a whole number that is at least 10"))
+}
+
 /// Parses a share: 0 to 1.
 pub fn parse_share(text: &str) -> Result<f64, InvalidValue> {
     parse_number(text, |share| (0.0..=1.0).contains(&share), "a number from 0 to 1")
@@ -132,6 +138,12 @@ mod tests {
         for text in ["", "d", "9", "9y", "-1d", "1.5d", "99999999999999999999w", "9ä"] {
             assert!(parse_age(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_sample_has_at_least_ten_files() {
+        assert_eq!((parse_sampled_files("10"), parse_sampled_files("200")), (Ok(10), Ok(200)));
+        assert!(["9", "0", "-1", "many", ""].into_iter().all(|text| parse_sampled_files(text).is_err()));
     }
 
     #[test]

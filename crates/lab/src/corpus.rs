@@ -1,5 +1,5 @@
 //! The corpus of an experiment: what is at its address, and the documents in
-//! it, which are parsed once.
+//! it, which are parsed once. A corpus can also be listed alone, without reading its files.
 
 mod known_contents;
 mod loaded;
@@ -30,7 +30,7 @@ use known_contents::KnownContents;
 use models::Identity;
 use rag::{
     Metadata,
-    load::{ParseLimits, Rejected, Source, SourceFile, Unread},
+    load::{Listing, ParseLimits, Rejected, Source, SourceFile, Unread},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -78,6 +78,14 @@ pub(crate) struct CorpusFiles {
     pub(crate) unread_types: BTreeMap<String, u64>,
 }
 
+impl CorpusFiles {
+    /// The paths that the corpus has, whether its files could be read or not.
+    fn known_paths(&self) -> BTreeSet<&str> {
+        let listed = self.files.iter().map(|(file, _)| file).chain(&self.absent);
+        known_paths(listed.map(|file| file.path.as_str()), &self.rejected, &self.unread)
+    }
+}
+
 impl CorpusSurvey {
     /// Which state of the corpus this is.
     pub(crate) fn state(&self) -> &CorpusState {
@@ -102,6 +110,38 @@ impl CorpusSurvey {
             asked: None,
         }
     }
+}
+
+/// The files at a corpus' address, which were listed and not read.
+#[derive(Debug, Default)]
+pub(crate) struct ListedCorpus {
+    /// The corpus; none if its address is a mistake.
+    pub(crate) source: Option<Source>,
+    pub(crate) listing: Listing,
+    /// What the table of metadata says, by document.
+    pub(crate) metadata: BTreeMap<String, Metadata>,
+    /// The identity of the PDF library.
+    pub(crate) pdf_library: String,
+}
+
+/// Lists the files of a session's corpus, without reading them.
+pub(crate) async fn list(session: &Session, mistakes: &mut Vec<String>) -> Result<ListedCorpus, Error> {
+    let source = session.corpus_source(mistakes);
+    let mut listing = Listing::default();
+    if let Some(source) = &source {
+        match source.survey().await {
+            Ok(found) => {
+                let unread_types = without_own_files(&session.experiment, source, found.unread_types);
+                listing = Listing { unread_types, ..found };
+            }
+            Err(error) => mistakes.push(error_chain(&error)),
+        }
+    }
+    let paths = || listing.files.iter().map(|file| file.path.as_str());
+    let pdf_library = bind_pdf_library(&session.context().directory, paths(), mistakes)?;
+    let known = known_paths(paths(), &listing.rejected, &listing.unread);
+    let metadata = read_table(session, &known, mistakes)?;
+    Ok(ListedCorpus { source, listing, metadata, pdf_library })
 }
 
 /// Reads and parses a session's corpus; what was parsed before is taken from
@@ -141,7 +181,7 @@ pub(crate) async fn survey(session: &Session, mistakes: &mut Vec<String>) -> Res
         files.files.iter().map(|(file, _)| file.path.as_str()),
         mistakes,
     )?;
-    let metadata = read_table(session, &files, mistakes)?;
+    let metadata = read_table(session, &files.known_paths(), mistakes)?;
     Ok(CorpusSurvey { source, read_ms, files, metadata, pdf_library, state: OnceLock::new() })
 }
 
@@ -274,13 +314,24 @@ pub(crate) async fn load(
     Ok(LoadedCorpus { run_context, plan, outputs: outcome.outputs, rejected: Vec::new(), unread, claimed: None })
 }
 
+/// The paths that the corpus has: of listed files, and of what gives no document or cannot be read now.
+fn known_paths<'a>(
+    listed: impl Iterator<Item = &'a str>,
+    rejected: &'a [Rejected],
+    unread: &'a [Unread],
+) -> BTreeSet<&'a str> {
+    let rejected = rejected.iter().map(|file| file.path.as_str());
+    listed.chain(rejected).chain(unread.iter().map(|file| file.path.as_str())).collect()
+}
+
 /// Reads the corpus' table of metadata, by document; nothing without a table. Its mistakes are added to the others.
+/// `known` are the paths that the corpus has.
 ///
 /// # Errors
 /// If the file cannot be read.
 fn read_table(
     session: &Session,
-    files: &CorpusFiles,
+    known: &BTreeSet<&str>,
     mistakes: &mut Vec<String>,
 ) -> Result<BTreeMap<String, Metadata>, Error> {
     let Some(written) = &session.experiment.corpus.metadata else { return Ok(BTreeMap::new()) };
@@ -293,12 +344,6 @@ fn read_table(
             return Ok(BTreeMap::new());
         }
     };
-    let known: BTreeSet<&str> = (files.files.iter().map(|(file, _)| file))
-        .chain(&files.absent)
-        .map(|file| file.path.as_str())
-        .chain(files.rejected.iter().map(|file| file.path.as_str()))
-        .chain(files.unread.iter().map(|file| file.path.as_str()))
-        .collect();
     let mut unknown = rows.iter().filter(|(path, _)| !known.contains(path.as_str()));
     for (path, row) in unknown.by_ref().take(NAMED) {
         let line = row.line;

@@ -44,6 +44,7 @@ mod record;
 mod results;
 mod run;
 mod run_summary;
+mod sampled_plan;
 mod scoring;
 pub mod search;
 mod session;
@@ -102,6 +103,10 @@ pub use results::{
     Answering, CutShare, Difference, EqualTrial, EvidenceChunk, EvidenceLoss, FunctionFailure, JudgeResult, LossStep,
     MetricComparison, MetricResult, NotEnriched, QualificationRecord, QuestionLoss, QuestionResult, RANKED_CHUNKS,
     RIGHT_FROM, ReplyFindings, Results, RetrievalCount, TrialResult, TrialUsage, Winner, cut_share,
+};
+pub use sampled_plan::{
+    ChunkEstimate, Estimate, FEWEST_SAMPLED_FILES, SampledCost, SampledEnding, SampledModelCost, SampledPlan,
+    SampledRejection, SampledRejections, sample_plan,
 };
 pub use scoring::{CompareError, MetricScores, RowScores, ScoreResults, ScoredAnswers, Scorer, Scoring, ScoringMetric};
 pub use session::Session;

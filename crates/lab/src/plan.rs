@@ -7,7 +7,7 @@
 
 mod blocks;
 mod build;
-mod estimate;
+pub(crate) mod estimate;
 pub(crate) mod graph;
 pub(crate) mod model_load;
 pub(crate) mod ranges;

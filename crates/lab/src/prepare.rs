@@ -6,7 +6,7 @@ mod even_sample;
 pub(crate) mod facts;
 pub(crate) mod questions;
 pub(crate) mod searched;
-mod systems;
+pub(crate) mod systems;
 pub(crate) mod text_sample;
 
 pub use crate::warning::LostEvidence;
@@ -142,19 +142,31 @@ fn warn_of_total(session: &Session) {
     }
 }
 
-async fn check_and_plan(session: &Session, claimed: &mut ClaimedArtifacts) -> Result<PreparedRun, Error> {
-    session.workspace().probe_and_flush().await?;
+/// Checks everything of an experiment except its documents and its questions: its budget, and whether its models,
+/// systems and databases can be used. Returns their identities.
+pub(crate) async fn check_models(
+    session: &Session,
+    mistakes: &mut Vec<String>,
+) -> Result<BTreeMap<String, Identity>, Error> {
     let experiment = &session.experiment;
     session.budget().look_at_total().await?;
     let caps = budget::dollar_caps(session.budget());
     warn_of_total(session);
-    let mut mistakes = budget::unpriced(&caps, &experiment.models, &used_models(experiment));
+    mistakes.extend(budget::unpriced(&caps, &experiment.models, &used_models(experiment)));
     mistakes.extend(budget::unpriced_systems(&caps, &experiment.systems));
     mistakes.extend(check_judges(session).await?);
-    let mut identities = identities(session, &mut mistakes).await;
-    identities.extend(systems::identities(session, &mut mistakes).await);
-    identities.extend(used_databases::identities(session, &mut mistakes).await);
+    let mut identities = identities(session, mistakes).await;
+    identities.extend(systems::identities(session, mistakes).await);
+    identities.extend(used_databases::identities(session, mistakes).await);
     mistakes.extend(check_vectors(session, &identities));
+    Ok(identities)
+}
+
+async fn check_and_plan(session: &Session, claimed: &mut ClaimedArtifacts) -> Result<PreparedRun, Error> {
+    session.workspace().probe_and_flush().await?;
+    let experiment = &session.experiment;
+    let mut mistakes = Vec::new();
+    let identities = check_models(session, &mut mistakes).await?;
     let found = survey(session, &mut mistakes).await?;
     let imported = import(session, &mut mistakes).await?;
     let Some(source) = found.source.clone().filter(|_| mistakes.is_empty()) else {

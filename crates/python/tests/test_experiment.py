@@ -45,6 +45,10 @@ def test_an_experiment_is_planned_run_compared_and_asked(small, provider):
     chunks = next(row for row in plan.operators().rows() if row["operator"] == "chunk")
     assert plan.trials == 4 and chunks["planned"] > chunks["unique"] > chunks["stored"] == 0
     assert "4 trials" in repr(plan) and "<table>" in plan._repr_html_()
+    sampled = experiment.sample_plan()
+    assert sampled["is_whole"] and sampled["cost"]["calls"]["estimate"] == plan.cost["calls"]
+    with pytest.raises(ValueError, match="at least 10 files"):
+        experiment.sample_plan(files=9)
     with pytest.raises(RuntimeError):
         experiment.results()
 

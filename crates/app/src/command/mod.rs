@@ -11,7 +11,7 @@ mod trial_questions;
 
 pub use context::{CommandContext, PAID_CALLS_GRACE};
 pub use options::{Changes, Confirmation, DryRun, ExperimentFile, RunChoice, refuse_positional_experiment};
-pub use plan::print_plan;
+pub use plan::{print_plan, print_sampled_plan};
 pub use pull::pull_models;
 pub use question_file::{
     key_of, note_ignored_columns, note_unread_files, open_questions, open_questions_to_change, read_questions,

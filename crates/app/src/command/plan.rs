@@ -27,6 +27,26 @@ pub async fn print_plan(
     Ok(())
 }
 
+/// Prints what a first run of an experiment would cost, estimated from so many files of its corpus. Nothing is paid,
+/// and nothing is stored.
+///
+/// # Errors
+/// If the experiment is refused, or its questions would have to be generated first.
+pub async fn print_sampled_plan(
+    cx: &CommandContext,
+    experiment: Experiment,
+    budget_usd: Option<f64>,
+    files: usize,
+) -> Result<(), CommandFailure> {
+    refuse_to_generate_questions(&experiment)?;
+    let setup = lab::Setup { budget_usd, ..cx.setup() };
+    let session = environment::open_without_storing(experiment, setup)?;
+    let plan = lab::sample_plan(&session, files).await?;
+    session.experiment.remarks().iter().for_each(|remark| cx.note(remark));
+    cx.show(&plan, render::sampled_plan)?;
+    Ok(())
+}
+
 /// Refuses an experiment whose run would first generate its golden questions:
 /// until then the questions are not known.
 fn refuse_to_generate_questions(experiment: &Experiment) -> Result<(), CommandFailure> {

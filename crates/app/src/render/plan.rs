@@ -180,21 +180,18 @@ pub fn estimate(cost: &CostEstimate) -> String {
         }
     };
     if let Some(total) = &cost.total {
-        let _ = write!(text, "\n{}", total_left(total, &cost.exceeds_total));
+        let end = if cost.exceeds_total.is_empty() { "" } else { ": a run would end there, with partial results" };
+        let _ = write!(text, "\n{}", total_left(total, end));
     }
     text
 }
 
-/// What is left of the budget of all starts.
-fn total_left(total: &TotalSpending, exceeds: &[Cap]) -> String {
+/// What is left of the budget of all starts. The sentence ends with whether a run would end there.
+pub(super) fn total_left(total: &TotalSpending, end: &str) -> String {
     let left = [Cap::Usd, Cap::Tokens, Cap::Calls].into_iter().filter_map(|cap| Some(cap.amount(total.left(cap)?)));
     let spent = [Cap::Usd, Cap::Tokens, Cap::Calls].into_iter().filter(|cap| total.caps.limit(*cap).is_some());
     let spent: Vec<String> = spent.map(|cap| cap.amount(total.spent(cap))).collect();
-    let end = match (total.used_up().is_empty(), exceeds.is_empty()) {
-        (false, _) => ": no paid call will be made",
-        (true, false) => ": a run would end there, with partial results",
-        (true, true) => "",
-    };
+    let end = if total.used_up().is_empty() { end } else { ": no paid call will be made" };
     format!(
         "the total budget of all starts is {}, of which {} were spent; {} are left{end}",
         total.caps,

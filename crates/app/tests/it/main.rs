@@ -53,6 +53,7 @@ mod promotion;
 mod providers;
 mod resume;
 mod run;
+mod sampled_plan;
 mod score;
 mod searched_services;
 mod secrets;

@@ -94,6 +94,9 @@ async fn with_corpus_questions_and_store_on_s3_nothing_else_is_different() {
     run(&server, &workspace, &estimate).succeeds();
     let planned = run(&server, &workspace, &["plan"]).succeeds();
     assert!(!format!("{}{}", planned.out, planned.err).contains("uses this store now"), "{}", planned.out);
+    let sampled = run(&server, &workspace, &["plan", "--sample", "--json"]).succeeds().json();
+    let three = serde_json::json!({ "estimate": 3, "low": 3, "high": 3 });
+    assert_eq!((&sampled["documents"], &sampled["is_whole"]), (&three, &serde_json::json!(true)), "{sampled}");
     experiment(&workspace, RETRIEVAL, [STORE, "s3://bucket/documents", "s3://bucket/golden/golden.jsonl"], "");
     let second = run(&server, &workspace, &["run", "--json"]).succeeds().json();
     assert_eq!(second["executed"], 0, "what is in the store is not done again");

@@ -22,8 +22,13 @@ pub struct Interval {
 /// that of Student's t, expanded by √(n / (n − 1)).
 pub(super) fn reach(items: usize) -> Option<f64> {
     let n = items.max(2) as f64;
-    let student = StudentsT::new(0.0, 1.0, n - 1.0).ok()?;
-    Some((n / (n - 1.0)).sqrt() * student.inverse_cdf(1.0 - MISSED / 2.0))
+    Some((n / (n - 1.0)).sqrt() * student_quantile(n - 1.0)?)
+}
+
+/// The distance from the middle of an interval to its ends, in standard errors, by Student's t with so many degrees of
+/// freedom.
+pub(super) fn student_quantile(freedom: f64) -> Option<f64> {
+    Some(StudentsT::new(0.0, 1.0, freedom).ok()?.inverse_cdf(1.0 - MISSED / 2.0))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! Statistics of scores: means with intervals, bounds for missing scores, paired
-//! tests with correction, and the quality of a judge.
+//! tests with correction, and the quality of a judge; and totals from a sample.
 //!
 //! Everything is exact or seeded, so that equal scores give equal numbers on
 //! every machine. The functions take scores and labels: none depends on a metric or trial.
@@ -18,6 +18,7 @@ mod paired;
 mod power;
 mod random;
 mod sequential;
+mod stratified;
 mod summary;
 
 pub use agreement::{Agreement, ClassAgreement};
@@ -34,6 +35,7 @@ pub use paired::{Comparison, holm, holm_of_known, sign_flip_p_value_of_loss};
 pub use power::{detectable_difference, detectable_difference_of_binary_scores, detectable_loss, fewest_losses};
 pub use random::Random;
 pub use sequential::betting_evidence;
+pub use stratified::{RESAMPLES_OF_TOTAL, SampleWeights, StratifiedSample};
 pub use summary::Summary;
 
 /// The arithmetic mean, if there are values.

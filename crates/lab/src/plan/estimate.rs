@@ -6,7 +6,14 @@
 //! yet: each metric estimates how often it calls its judges. If there are several judges, only the first divides
 //! answers into statements; all of them vote.
 
-use super::{Plan, graph::TaskId, model_load::ModelLoad, text_sizes::TextSizes, trial::identity_name, work::Sizes};
+use super::{
+    Plan,
+    graph::TaskId,
+    model_load::ModelLoad,
+    text_sizes::TextSizes,
+    trial::identity_name,
+    work::{Sizes, Task},
+};
 use crate::spec::{Experiment, SystemSpec};
 use eval::Question;
 use models::{Cap, Caps, ModelConfig, TotalSpending};
@@ -67,8 +74,20 @@ impl CostEstimate {
         to_run: &[TaskId],
     ) -> Self {
         let sizes = Sizes::new(experiment, questions, &plan.tasks, texts);
-        let tasks = to_run.iter().map(|&id| &plan.tasks[id]);
-        let loads = tasks.flat_map(|task| task.work.describe().estimate_calls(&sizes));
+        Self::of_tasks(&sizes, budget, to_run.iter().map(|&id| (&plan.tasks[id], 1)))
+    }
+
+    /// The estimated cost of tasks, each of which stands for so many tasks like it.
+    pub(crate) fn of_tasks<'a>(
+        sizes: &Sizes<'a>,
+        budget: Caps,
+        to_run: impl IntoIterator<Item = (&'a Task, u64)>,
+    ) -> Self {
+        let experiment = sizes.experiment;
+        let loads = to_run.into_iter().flat_map(|(task, times)| {
+            let loads = task.work.describe().estimate_calls(sizes);
+            loads.into_iter().map(move |(model, load)| (model, load.times(times)))
+        });
         Self::with_systems((&experiment.models, &experiment.systems), budget, loads)
     }
 
@@ -116,26 +135,55 @@ impl CostEstimate {
         let tokens = models.iter().map(|model| model.prompt_tokens + model.completion_tokens).sum();
         // The sum of nothing is -0.
         let cost_usd = models.iter().map(|model| model.cost_usd).sum::<Option<f64>>().map(|cost| cost + 0.0);
-        let exceeds = [
-            (Cap::Usd, budget.usd.zip(cost_usd).is_some_and(|(limit, cost)| cost > limit)),
-            (Cap::Tokens, budget.tokens.is_some_and(|limit| tokens > limit)),
-            (Cap::Calls, budget.calls.is_some_and(|limit| calls > limit)),
-        ];
-        let exceeds = exceeds.into_iter().filter(|(_, exceeds)| *exceeds).map(|(cap, _)| cap).collect();
-        Self { models, calls, tokens, cost_usd, budget, exceeds, total: None, exceeds_total: Vec::new() }
+        let estimate = Self {
+            models,
+            calls,
+            tokens,
+            cost_usd,
+            budget,
+            exceeds: Vec::new(),
+            total: None,
+            exceeds_total: Vec::new(),
+        };
+        let exceeds = |cap: Cap, amount: f64| cap_of_run(&budget, cap).is_some_and(|limit| amount > limit);
+        let exceeds = estimate.amounts().into_iter().filter(|(cap, amount)| exceeds(*cap, *amount));
+        Self { exceeds: exceeds.map(|(cap, _)| cap).collect(), ..estimate }
+    }
+
+    /// The amounts that count for the caps of a run; dollars only if they are known.
+    pub(crate) fn amounts(&self) -> Vec<(Cap, f64)> {
+        self.amounts_of(self.models.iter())
+    }
+
+    /// The amounts that count for the caps over all starts, in which models of this process do not count.
+    pub(crate) fn amounts_of_all_starts(&self) -> Vec<(Cap, f64)> {
+        self.amounts_of(self.models.iter().filter(|model| !model.here))
+    }
+
+    fn amounts_of<'a>(&self, models: impl Iterator<Item = &'a ModelEstimate> + Clone) -> Vec<(Cap, f64)> {
+        let calls = models.clone().map(|model| model.calls).sum::<u64>() as f64;
+        let tokens = models.map(|model| model.prompt_tokens + model.completion_tokens).sum::<u64>() as f64;
+        let dollars = self.cost_usd.map(|cost| (Cap::Usd, cost));
+        dollars.into_iter().chain([(Cap::Tokens, tokens), (Cap::Calls, calls)]).collect()
     }
 
     /// Compares this estimate with what is left of the caps over all starts, in which models of this process do not count.
     #[must_use]
     pub(crate) fn within(self, total: Option<TotalSpending>) -> Self {
         let Some(total) = total.filter(|total| !total.caps.is_empty()) else { return self };
-        let counted = || self.models.iter().filter(|model| !model.here);
-        let calls = counted().map(|model| model.calls).sum::<u64>() as f64;
-        let tokens = counted().map(|model| model.prompt_tokens + model.completion_tokens).sum::<u64>() as f64;
-        let amounts = [(Cap::Usd, self.cost_usd), (Cap::Tokens, Some(tokens)), (Cap::Calls, Some(calls))];
-        let exceeds = |cap: Cap, amount: Option<f64>| total.left(cap).zip(amount).is_some_and(|(left, it)| it > left);
-        let exceeded = amounts.into_iter().filter(|(cap, amount)| exceeds(*cap, *amount)).map(|(cap, _)| cap);
-        Self { exceeds_total: exceeded.collect(), total: Some(total), ..self }
+        let exceeds = |cap: Cap, amount: f64| total.left(cap).is_some_and(|left| amount > left);
+        let exceeded = self.amounts_of_all_starts().into_iter().filter(|(cap, amount)| exceeds(*cap, *amount));
+        Self { exceeds_total: exceeded.map(|(cap, _)| cap).collect(), total: Some(total), ..self }
+    }
+}
+
+/// The cap of a kind, in its unit.
+pub(crate) fn cap_of_run(budget: &Caps, cap: Cap) -> Option<f64> {
+    match cap {
+        Cap::Usd => budget.usd,
+        Cap::Tokens => budget.tokens.map(|limit| limit as f64),
+        Cap::Calls => budget.calls.map(|limit| limit as f64),
+        Cap::Minutes => budget.minutes,
     }
 }
 

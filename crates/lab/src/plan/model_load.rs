@@ -41,6 +41,12 @@ impl ModelLoad {
         Self { read: read.min(pairs.saturating_mul(longest)), ..self }
     }
 
+    /// The load of so many tasks like this one.
+    pub(super) fn times(self, times: u64) -> Self {
+        let of_all = |amount: u64| amount.saturating_mul(times);
+        Self::new(of_all(self.calls), of_all(self.read), of_all(self.written))
+    }
+
     pub(super) fn add(&mut self, more: Self) {
         *self = Self::new(self.calls + more.calls, self.read + more.read, self.written + more.written);
     }

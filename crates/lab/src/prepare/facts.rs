@@ -74,7 +74,7 @@ fn beginning(text: &str) -> &str {
 }
 
 /// The facts that are known before a run.
-pub(super) fn planned(
+pub(crate) fn planned(
     experiment: &Experiment,
     trials: &[Trial],
     identities: &BTreeMap<String, Identity>,

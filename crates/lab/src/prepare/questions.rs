@@ -22,7 +22,7 @@ pub(crate) struct ImportedDataset {
     /// The questions; none if they are to be generated.
     pub(crate) dataset: Option<Dataset>,
     /// The columns of the file that are not used.
-    ignored: Vec<IgnoredColumn>,
+    pub(crate) ignored: Vec<IgnoredColumn>,
 }
 
 impl ImportedDataset {

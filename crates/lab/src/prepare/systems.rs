@@ -57,7 +57,7 @@ async fn identity(
 ///
 /// # Errors
 /// All files that cannot be read or matched.
-pub(super) async fn given(
+pub(crate) async fn given(
     session: &Session,
     questions: &[Question],
     mistakes: &mut Vec<String>,

@@ -3,14 +3,19 @@
 //! The sample has at most 64 documents at equal distances, and the first 16 KiB of each: 1 MiB in all. A corpus within
 //! these limits is measured as a whole. Each chunker that needs no model and no function cuts the sample once. Each
 //! model's tokenizer counts 2 KiB of each document.
+//!
+//! Measuring is apart from weighting: [`TextMeasurements`] say what was measured of each document, and give the sizes
+//! of the texts for any weights of the documents. A sample that was drawn by chance is weighted many times.
 
 use super::even_sample::sample_step;
 use crate::plan::text_sizes::{ChunkSizes, TextSizes, TokenRatio};
 use models::ModelTokenizer;
 use rag::{
     Component, Context, Document,
-    chunk::{ChunkerConfig, TokenCounter},
+    chunk::{Chunker, ChunkerConfig, TokenCounter},
 };
+use rayon::prelude::*;
+use std::collections::BTreeMap;
 
 /// The most documents of a sample.
 const DOCUMENTS: usize = 64;
@@ -33,15 +38,15 @@ pub(crate) struct TextSample {
 
 /// A document of the sample.
 #[derive(Debug)]
-struct SampledDocument {
+pub(crate) struct SampledDocument {
     /// The document with the beginning of its text.
     beginning: Document,
     /// The bytes of its whole text.
-    bytes: usize,
+    pub(crate) bytes: usize,
 }
 
 impl SampledDocument {
-    fn of(document: &Document) -> Self {
+    pub(crate) fn of(document: &Document) -> Self {
         let end = document.text.floor_char_boundary(BEGINNING);
         let mut beginning = document.clone();
         beginning.text.truncate(end);
@@ -53,6 +58,32 @@ impl SampledDocument {
 
     fn is_cut(&self) -> bool {
         self.beginning.text.len() < self.bytes
+    }
+
+    /// How many times as long the document is as a part of it.
+    fn extent(&self, part: usize) -> f64 {
+        if part == 0 { 0.0 } else { self.bytes as f64 / part as f64 }
+    }
+
+    /// The tokens of the searchable chunks, each with the number of chunks of the document that it stands for. None
+    /// if the chunker fails, or if a chunk is as long as the kept text.
+    fn chunk_sizes(&self, chunker: &dyn Chunker) -> Option<Vec<(u32, f64)>> {
+        if self.bytes == 0 {
+            return Some(Vec::new());
+        }
+        let mut chunks = chunker.chunk_now(&self.beginning).ok()?;
+        chunks.retain(|chunk| chunk.searchable);
+        let mut covered = self.bytes;
+        if self.is_cut() {
+            // The last chunk is cut short, so it is left out. The chunks before it stand for the rest of the
+            // document too.
+            covered = chunks.pop()?.span.start;
+            if chunks.is_empty() || covered == 0 {
+                return None;
+            }
+        }
+        let tokens = |text: &str| u32::try_from(TokenCounter::shared().count(text)).unwrap_or(u32::MAX);
+        Some(chunks.iter().map(|chunk| (tokens(&chunk.text), self.extent(covered))).collect())
     }
 }
 
@@ -81,55 +112,115 @@ impl TextSample {
         questions: &[String],
         models: impl IntoIterator<Item = (String, &'a ModelTokenizer)>,
     ) -> TextSizes {
-        let counter = TokenCounter::shared();
-        let counted: usize = self.documents.iter().map(|document| counter.count(&document.beginning.text)).sum();
-        let read: usize = self.documents.iter().map(|document| document.beginning.text.len()).sum();
-        let density = counted as f64 / read.max(1) as f64;
-        let chunks = chunkers.into_iter().filter_map(|chunker| Some((chunker.clone(), self.chunk_sizes(chunker)?)));
-        let texts = self.documents.iter().map(|document| middle(&document.beginning.text));
-        let (documents, questions) =
-            (CountedTexts::new(texts), CountedTexts::new(questions.iter().take(QUESTIONS).map(|text| middle(text))));
-        let ratio = |model: &ModelTokenizer| TokenRatio {
-            documents: documents.ratio(model),
+        let measured = TextMeasurements::of(&self.documents, chunkers, questions, models);
+        let sampled: usize = self.documents.iter().map(|document| document.bytes).sum();
+        measured.sizes(&vec![self.bytes as f64 / sampled.max(1) as f64; self.documents.len()])
+    }
+}
+
+/// What was measured of each document of a sample.
+pub(crate) struct TextMeasurements {
+    documents: Vec<DocumentMeasurements>,
+    /// Each model with its tokens for the questions; `documents` is not known before the documents are weighted.
+    models: Vec<(String, TokenRatio)>,
+    /// The chunkers that could cut every document.
+    chunkers: Vec<ChunkerConfig>,
+}
+
+/// What was measured of a document.
+struct DocumentMeasurements {
+    /// Tokens of `cl100k_base`.
+    tokens: f64,
+    /// Tokens of `cl100k_base`, as they are counted beside a model's own.
+    compared_tokens: f64,
+    /// The tokens of each model.
+    model_tokens: Vec<f64>,
+    /// For each chunker the tokens of chunks, and how many chunks of the document each stands for; none if the chunker
+    /// could not be run.
+    chunks: Vec<Option<Vec<(u32, f64)>>>,
+}
+
+impl TextMeasurements {
+    /// Measures documents, the chunks of these chunkers, and how these models count tokens.
+    pub(crate) fn of<'a>(
+        documents: &[SampledDocument],
+        chunkers: impl IntoIterator<Item = &'a ChunkerConfig>,
+        questions: &[String],
+        models: impl IntoIterator<Item = (String, &'a ModelTokenizer)>,
+    ) -> Self {
+        let questions = CountedTexts::new(questions.iter().take(QUESTIONS).map(|text| middle(text)));
+        let (names, tokenizers): (Vec<String>, Vec<&ModelTokenizer>) = models.into_iter().unzip();
+        let of_questions = |model: &ModelTokenizer| TokenRatio {
+            documents: 1.0,
             questions: questions.ratio(model),
             added: model.added as u64,
             longest: u64::try_from(model.max_tokens).unwrap_or(u64::MAX),
         };
+        let ratios: Vec<TokenRatio> = tokenizers.iter().map(|model| of_questions(model)).collect();
+        let (chunkers, built): (Vec<ChunkerConfig>, Vec<_>) =
+            chunkers.into_iter().filter_map(|chunker| Some((chunker.clone(), build(chunker)?))).unzip();
+        let measure = |document: &SampledDocument| {
+            let text = &document.beginning.text;
+            let counter = TokenCounter::shared();
+            let middle = middle(text);
+            let of_document = |count: usize, part: &str| count as f64 * document.extent(part.len());
+            DocumentMeasurements {
+                tokens: of_document(counter.count(text), text),
+                compared_tokens: of_document(counter.count(middle), middle),
+                model_tokens: tokenizers.iter().map(|model| of_document(model.count(middle), middle)).collect(),
+                chunks: built.iter().map(|chunker| document.chunk_sizes(chunker.as_ref())).collect(),
+            }
+        };
+        let mut measured: Vec<DocumentMeasurements> = documents.par_iter().map(measure).collect();
+        let is_measured: Vec<bool> = (0..chunkers.len())
+            .map(|i| measured.iter().all(|document| document.chunks.get(i).is_some_and(Option::is_some)))
+            .collect();
+        let mut kept = is_measured.iter();
+        for document in &mut measured {
+            let mut kept = is_measured.iter();
+            document.chunks.retain(|_| kept.next().copied().unwrap_or_default());
+        }
+        let chunkers = chunkers.into_iter().filter(|_| kept.next().copied().unwrap_or_default()).collect();
+        Self { documents: measured, models: names.into_iter().zip(ratios).collect(), chunkers }
+    }
+
+    /// The sizes of all texts of a corpus, if each document stands for so many documents like it.
+    pub(crate) fn sizes(&self, weights: &[f64]) -> TextSizes {
+        let sum = |amount: &dyn Fn(&DocumentMeasurements) -> f64| -> f64 {
+            self.documents.iter().zip(weights).map(|(document, weight)| amount(document) * weight).sum()
+        };
+        let compared = sum(&|document| document.compared_tokens);
+        let models = self.models.iter().enumerate().map(|(i, (name, ratio))| {
+            let own = sum(&|document| document.model_tokens.get(i).copied().unwrap_or_default());
+            let documents = if own > 0.0 && compared > 0.0 { own / compared } else { 1.0 };
+            (name.clone(), TokenRatio { documents, ..*ratio })
+        });
+        let chunks = self.chunkers.iter().enumerate().map(|(i, chunker)| (chunker.clone(), self.chunks_of(i, weights)));
         TextSizes {
-            document_tokens: (density * self.bytes as f64).round() as u64,
-            models: models.into_iter().map(|(name, model)| (name, ratio(model))).collect(),
+            document_tokens: sum(&|document| document.tokens).round() as u64,
+            models: models.collect(),
             chunks: chunks.collect(),
         }
     }
 
-    /// The searchable chunks of a chunker, each with the number of chunks of the corpus that it stands for. None if the
-    /// chunker needs a model or a function, if it fails, or if a chunk is as long as the kept text of its document.
-    fn chunk_sizes(&self, chunker: &ChunkerConfig) -> Option<ChunkSizes> {
-        if chunker.runs_function() || chunker.needs_embedder() || !chunker.models().is_empty() {
-            return None;
-        }
-        let chunker = chunker.build(&Context::default()).ok()?;
-        let sampled: usize = self.documents.iter().map(|document| document.bytes).sum();
-        let weight = self.bytes as f64 / sampled.max(1) as f64;
-        let mut sample = Vec::new();
-        for document in self.documents.iter().filter(|document| document.bytes > 0) {
-            let mut chunks = chunker.chunk_now(&document.beginning).ok()?;
-            chunks.retain(|chunk| chunk.searchable);
-            let mut covered = document.bytes;
-            if document.is_cut() {
-                // The last chunk is cut short, so it is left out. The chunks before it stand for the rest of the
-                // document too.
-                covered = chunks.pop()?.span.start;
-                if chunks.is_empty() || covered == 0 {
-                    return None;
-                }
+    /// The chunks of a chunker in the corpus. Chunks of one size are one entry.
+    fn chunks_of(&self, chunker: usize, weights: &[f64]) -> ChunkSizes {
+        let mut by_tokens: BTreeMap<u32, f64> = BTreeMap::new();
+        for (document, weight) in self.documents.iter().zip(weights) {
+            for (tokens, chunks) in document.chunks.get(chunker).into_iter().flatten().flatten() {
+                *by_tokens.entry(*tokens).or_default() += chunks * weight;
             }
-            let weight = weight * document.bytes as f64 / covered as f64;
-            let tokens = |text: &str| u32::try_from(TokenCounter::shared().count(text)).unwrap_or(u32::MAX);
-            sample.extend(chunks.iter().map(|chunk| (tokens(&chunk.text), weight)));
         }
-        Some(ChunkSizes { sample })
+        ChunkSizes { sample: by_tokens.into_iter().collect() }
     }
+}
+
+/// Makes a chunker that needs no model and no function. None if it needs one, or if it cannot be made.
+fn build(chunker: &ChunkerConfig) -> Option<Box<dyn Chunker>> {
+    if chunker.runs_function() || chunker.needs_embedder() || !chunker.models().is_empty() {
+        return None;
+    }
+    chunker.build(&Context::default()).ok()
 }
 
 /// Texts that each model's tokenizer counts.
@@ -230,10 +321,30 @@ mod tests {
         assert_eq!(found.document_tokens, tokens as u64);
         assert_eq!(found.chunks.len(), 3);
         for (chunker, sizes) in &found.chunks {
-            let total: f64 = sizes.sample.iter().map(|(tokens, _)| f64::from(*tokens)).sum();
-            assert_eq!((sizes.sample.len() as f64, total), real(chunker, &texts));
-            assert!(sizes.sample.iter().all(|(_, weight)| *weight == 1.0));
+            let total: f64 = sizes.sample.iter().map(|(tokens, chunks)| f64::from(*tokens) * chunks).sum();
+            let chunks: f64 = sizes.sample.iter().map(|(_, chunks)| chunks).sum();
+            assert_eq!((chunks, total), real(chunker, &texts));
         }
+    }
+
+    #[test]
+    fn documents_count_as_often_as_their_weights_say() {
+        let texts = [SENTENCE.repeat(20), CHINESE.repeat(40), SENTENCE.repeat(3)];
+        let chunkers = [chunker(64, 0)];
+        let model = ModelTokenizer::estimate();
+        let measure = |texts: &[String]| {
+            let documents: Vec<SampledDocument> =
+                texts.iter().map(|text| SampledDocument::of(&document(text.clone()))).collect();
+            TextMeasurements::of(&documents, &chunkers, &[], [("m".to_owned(), &model)])
+        };
+        let found = measure(&texts).sizes(&[2.0, 0.0, 3.0]);
+        let repeated = [&texts[0], &texts[0], &texts[2], &texts[2], &texts[2]].map(String::clone);
+        let expected = measure(&repeated).sizes(&[1.0; 5]);
+        assert_eq!(found.document_tokens, expected.document_tokens);
+        assert!((found.models["m"].documents - expected.models["m"].documents).abs() < 1e-12);
+        // The document that counts nothing leaves entries without chunks.
+        let chunks: Vec<_> = found.chunks[0].1.sample.iter().copied().filter(|(_, chunks)| *chunks > 0.0).collect();
+        assert_eq!(chunks, expected.chunks[0].1.sample);
     }
 
     #[test]
@@ -258,12 +369,13 @@ mod tests {
     #[test]
     fn a_chunk_as_long_as_what_is_kept_is_not_measured_nor_a_chunker_that_asks_a_model() {
         let long = sample([SENTENCE.repeat(2_000)]);
-        assert!(long.chunk_sizes(&chunker(20_000, 0)).is_none());
-        assert!(long.chunk_sizes(&chunker(256, 0)).is_some());
         let semantic: ChunkerConfig = serde_json::from_value(json!({ "semantic": {} })).unwrap();
-        assert!(long.chunk_sizes(&semantic).is_none());
-        let nothing = sample([String::new()]).chunk_sizes(&chunker(256, 0)).unwrap();
-        assert!(nothing.sample.is_empty());
+        let chunkers = [chunker(20_000, 0), semantic, chunker(256, 0)];
+        let measured: Vec<_> =
+            long.measure(&chunkers, &[], []).chunks.into_iter().map(|(measured, _)| measured).collect();
+        assert_eq!(measured, [chunker(256, 0)]);
+        let nothing = sample([String::new()]).measure(&[chunker(256, 0)], &[], []);
+        assert!(nothing.chunks[0].1.sample.is_empty());
     }
 
     #[test]

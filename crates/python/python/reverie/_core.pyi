@@ -168,6 +168,8 @@ class Experiment:
         """As TOML."""
     def plan(self, connect: _Connect) -> dict[str, Any]:
         """What would run, and what it costs."""
+    def sample_plan(self, files: int) -> dict[str, Any]:
+        """What a first run would cost, estimated from a sample of at most so many files."""
     def trials(self) -> list[dict[str, Any]]:
         """The combinations."""
     def run(

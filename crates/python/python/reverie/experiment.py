@@ -164,6 +164,21 @@ class Experiment:
         with self._serve_functions():
             return Plan(self.name, self._core.plan(_connect))
 
+    def sample_plan(self, files: int = 200) -> dict[str, Any]:
+        """What a first run would cost, estimated from a sample of the corpus' files, as `reverie plan --sample --json`
+        prints it. Only the sample is read, and nothing is stored. Each estimate is a dictionary with `estimate`, and with
+        the ends of its 95 % interval, `low` and `high`.
+
+        Args:
+            files: The most files of the sample, at least 10. Default: 200.
+
+        Raises:
+            ValueError: If models, corpus or questions are not as they must be, or if questions must be generated first.
+            RuntimeError: If something else fails.
+        """
+        with self._serve_functions():
+            return self._core.sample_plan(files)
+
     def run(
         self,
         *,

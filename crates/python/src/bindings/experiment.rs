@@ -157,6 +157,16 @@ impl PyExperiment {
         to_python(py, &wait(py, &cancel, plan, |_| Ok(()))?)
     }
 
+    /// What a first run would cost, estimated from a sample of at most so many files. Nothing is stored.
+    fn sample_plan(&self, py: Python<'_>, files: usize) -> PyResult<Py<PyAny>> {
+        if files < lab::FEWEST_SAMPLED_FILES {
+            return Err(value_error(format!("files: a sample has at least {} files", lab::FEWEST_SAMPLED_FILES)));
+        }
+        let cancel = CancellationToken::new();
+        let session = self.session(None, None, Progress::default(), &cancel)?;
+        to_python(py, &wait(py, &cancel, || async move { lab::sample_plan(&session, files).await }, |_| Ok(()))?)
+    }
+
     /// The combinations.
     fn trials(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         to_python(py, &self.experiment.trials())

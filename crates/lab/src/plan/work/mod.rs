@@ -234,6 +234,13 @@ impl Task {
         self.work.describe().inputs()
     }
 
+    /// Whether there is such a task for each shard of the documents.
+    pub(crate) fn is_of_shard(&self) -> bool {
+        let operator = self.operator();
+        // An index is made of all shards; the files of an index in shards are made by an embedder.
+        operator != Operator::Index && Purpose::of(operator) == Purpose::Index
+    }
+
     /// The name of its artifact in the store.
     pub fn artifact(&self) -> String {
         layout::artifact(&self.key, self.work.describe().format())

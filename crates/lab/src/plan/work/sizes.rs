@@ -18,6 +18,7 @@ use rag::{
 };
 
 /// The sizes that are known before a run. Sizes of texts are in tokens of `cl100k_base`.
+#[derive(Clone)]
 pub(crate) struct Sizes<'a> {
     pub(crate) experiment: &'a Experiment,
     pub(crate) questions: &'a [Question],
@@ -44,6 +45,29 @@ impl<'a> Sizes<'a> {
         let question_tokens = questions.iter().map(|question| count(&question.question)).collect();
         let judged_tokens = questions.iter().map(|question| question_and_reference_tokens(question, &count)).collect();
         Self { experiment, questions, tasks, texts, question_tokens, judged_tokens, shards: loads.max(1) as u64 }
+    }
+
+    /// The sizes of a plan with one shard, which stands for so many shards of equal size.
+    pub(crate) fn of_shards(self, shards: u64) -> Self {
+        Self { shards: shards.max(1), ..self }
+    }
+
+    /// The same sizes with other texts.
+    pub(crate) fn with_texts<'b>(&'b self, texts: &'b TextSizes) -> Sizes<'b> {
+        Sizes { texts, ..self.clone() }
+    }
+
+    /// The tokens of all documents.
+    pub(crate) fn document_tokens(&self) -> u64 {
+        self.texts.document_tokens
+    }
+
+    /// The number of chunks of a chunker in the whole corpus.
+    pub(crate) fn all_chunks_of(&self, chunker: &ChunkerConfig) -> f64 {
+        match self.texts.chunks_of(chunker) {
+            Some(sizes) => sizes.count(),
+            None => (chunker.estimate_chunks(self.shard()).passages * self.shards) as f64,
+        }
     }
 
     /// The size of a shard of the documents.
