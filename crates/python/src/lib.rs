@@ -39,6 +39,8 @@ mod _core {
         golden::{PyQuestions, golden_estimate, golden_generate},
         graph::{PyPart, parts},
         index::PyIndex,
+        index_files::{PyFolder, PyIndexWriter},
+        index_parts::{PyIndexParts, index_settings},
         judging::{explain, qualify},
         limits::PyLimits,
         part_transport::PyReplySink,
@@ -49,7 +51,7 @@ mod _core {
         scoring::{compare_scores, score},
         service::{PyReply, PyService},
         settings::settings,
-        stages::{PyChunker, PyEmbedding, PyFolder, PyIndexWriter, PyParser},
+        stages::{PyChunker, PyEmbedding, PyParser},
         stop::PyStop,
     };
 }

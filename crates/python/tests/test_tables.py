@@ -201,8 +201,9 @@ def test_a_file_that_is_gone_when_it_is_read_is_a_row_that_says_so(tmp_path):
     (block,) = _core.Corpus(str(tmp_path)).blocks
     (tmp_path / "gone.md").unlink()
     gone, here = pickle.loads(pickle.dumps(block)).read().to_pylist()
-    assert (gone["path"], gone["bytes"]) == ("gone.md", b"") and "cannot be read" in gone["failure"]
-    assert here == {"path": "here.md", "bytes": b"# Mills", "failure": None}
+    assert (gone["path"], gone["bytes"], gone["unread"]) == ("gone.md", b"", True) and "cannot be read" in gone["failure"]
+    assert here.pop("state") == gone["state"], "both were written a moment ago, so no later listing gives them this state"
+    assert here == {"path": "here.md", "bytes": b"# Mills", "failure": None, "unread": False}
 
 
 def test_patterns_and_limits_of_a_corpus_mean_what_they_mean_in_an_experiment(tmp_path):

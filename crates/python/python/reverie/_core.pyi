@@ -19,6 +19,7 @@ __all__ = [
     "Experiment",
     "Folder",
     "Index",
+    "IndexParts",
     "IndexWriter",
     "Limits",
     "Parser",
@@ -40,6 +41,7 @@ __all__ = [
     "golden_estimate",
     "golden_generate",
     "home",
+    "index_settings",
     "main",
     "parts",
     "qualify",
@@ -535,8 +537,8 @@ class Index:
 
 @final
 class IndexWriter:
-    """The index of a corpus at an address: `chunks.parquet`, `index.dense`, `index.bm25`, byte for byte what the
-    engines make of the same rows in the same order."""
+    """The index of a corpus at an address, written by one process from memory: `chunks.parquet`, `index.dense`,
+    `index.bm25`, byte for byte what the engines make of the same rows in the same order."""
 
     def __new__(cls, address: str) -> IndexWriter:
         """A folder, or a URL of an object store."""
@@ -544,6 +546,32 @@ class IndexWriter:
         """Adds what `Embedding.embed` gives, in the order of the corpus: by path, then by number."""
     def finish(self) -> dict[str, Any]:
         """Writes the index: `{"chunks": …, "vectors": …, "dimensions": …, "files": […]}`."""
+
+def index_settings(limits: Mapping[str, Any] | str | None, chunker: _Component, embedder: Mapping[str, Any] | str) -> str:
+    """What decides the contents of an index' parts, apart from the files, as a name. It reads the files of a local
+    embedder, and the PDF library, on this machine."""
+
+@final
+class IndexParts:
+    """The parts of an index at an address that many processes write, made by the same settings."""
+
+    def __new__(cls, address: str, settings: str) -> IndexParts:
+        """A folder, or a URL of an object store; `settings` is what `index_settings` gives."""
+    @staticmethod
+    def check(address: str) -> None:
+        """Raises `ValueError` if there is a complete index."""
+    def plan(self, corpus: Corpus, is_start: bool) -> tuple[list[Block], int, list[tuple[str, str]], str]:
+        """The files that are in no part, in blocks; how many documents are in parts; which files gave none, with the
+        reasons; and what `merge` needs. At the start, files that could not be read the last time are to be read again."""
+    def begin(self, documents: _Given, chunks: _Given) -> tuple[pyarrow.RecordBatch, int]:
+        """Records what became of a block's files: `path`, `content`, `state`, `reason`, `unread`. Returns the chunks that
+        are in no part, with the columns `block` and `row`, and how many documents have all of their chunks in parts."""
+    def write(self, batch: _Given) -> list[tuple[str, int]]:
+        """Writes chunks of `begin` with their vectors. Returns the names of the parts, and how many chunks each has."""
+    def merge(self, order: str) -> dict[str, Any]:
+        """Makes the index of the parts, in the order of `plan`: `{"chunks": …, "vectors": …, "dimensions": …, "files": […]}`."""
+    def remove(self) -> None:
+        """Removes the parts at the address, of all settings."""
 
 @final
 class Folder:
@@ -591,7 +619,8 @@ class Block:
     def bytes(self) -> int:
         """Their sizes together, when they were listed."""
     def read(self) -> pyarrow.RecordBatch:
-        """Reads the files: `path`, `bytes`, and in `failure` why there are none."""
+        """Reads the files: `path`, `bytes`, and in `failure` why there are none; `unread` if a file may be read later, and
+        `state`, by which a file that has not changed is known again."""
 
 def rejection(rejected: str) -> str | None:
     """Why a file gave no document, for people: `rejected` of what `Parser.parse` gives."""

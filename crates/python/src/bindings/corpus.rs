@@ -2,13 +2,17 @@
 //! blocks as by an engine, and read where a block's task runs.
 
 use super::{process, remote::runtime, settings, work::value_error};
-use arrow_array::{ArrayRef, BinaryArray, RecordBatch, StringArray};
+use arrow_array::{ArrayRef, BinaryArray, BooleanArray, RecordBatch, StringArray};
 use arrow_pyarrow::PyArrowType;
 use arrow_schema::{DataType, Field, Schema};
 use pyo3::prelude::*;
 use rag::load::{LoadError, ParseLimits, Source, SourceFile};
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use std::{
+    fmt::Write,
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 /// A corpus that was listed.
 #[pyclass(frozen, module = "reverie._core", name = "Corpus")]
@@ -39,16 +43,19 @@ impl PyCorpus {
             true => source,
             false => std::path::absolute(&source).map_err(value_error)?.display().to_string(),
         };
+        let listed_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as i64);
         let listing = py.detach(|| {
             let parsed = Source::parse(&source, &include, &exclude, &app::store_options());
             let parsed = parsed.map_err(|error| value_error(lab::error_chain(&error)))?;
             runtime()?.block_on(parsed.survey()).map_err(|error| value_error(lab::error_chain(&error)))
         })?;
         let blocks = lab::file_blocks(listing.files.iter().map(|file| (file.path.as_str(), file.bytes)));
-        let block = |places: Vec<usize>| PyBlock {
-            source: source.clone(),
-            limits: limits.clone(),
-            files: places.into_iter().filter_map(|place| listing.files.get(place).cloned()).collect(),
+        let unknown = format!("of {}", store::unique_token());
+        let block = |places: Vec<usize>| {
+            let files: Vec<SourceFile> =
+                places.into_iter().filter_map(|place| listing.files.get(place).cloned()).collect();
+            let states = files.iter().map(|file| state_name(file, listed_ms).unwrap_or_else(|| unknown.clone()));
+            PyBlock { source: source.clone(), limits: limits.clone(), states: states.collect(), files }
         };
         let rejected = listing.rejected.iter().map(|file| (file.path.clone(), lab::error_chain(&file.reason)));
         let unread = listing
@@ -70,6 +77,15 @@ impl PyCorpus {
     }
 }
 
+/// The state of a file as text; none if the file could change without changing its state.
+fn state_name(file: &SourceFile, listed_ms: i64) -> Option<String> {
+    let state = file.state.filter(|state| state.is_settled(listed_ms))?;
+    Some(state.bytes().iter().fold(String::new(), |mut name, byte| {
+        let _ = write!(name, "{byte:02x}");
+        name
+    }))
+}
+
 /// Files that one task reads; can be pickled.
 #[pyclass(frozen, skip_from_py_object, module = "reverie._core", name = "Block")]
 #[derive(Clone, Serialize, Deserialize)]
@@ -77,6 +93,9 @@ pub(crate) struct PyBlock {
     source: String,
     limits: ParseLimits,
     files: Vec<SourceFile>,
+    /// The state of each file when it was listed. A file that may have changed without changing its state has one that
+    /// no other listing gives it.
+    states: Vec<String>,
 }
 
 #[pymethods]
@@ -106,29 +125,35 @@ impl PyBlock {
         self.files.iter().map(|file| file.bytes).sum()
     }
 
-    /// Reads the files: `path`, `bytes`, and in `failure` why there are none.
+    /// Reads the files: `path`, `bytes`, and in `failure` why there are none. `unread` says that a file could not be read
+    /// now, and may be later; `state` is the state of the file when it was listed.
     fn read(&self, py: Python<'_>) -> PyResult<PyArrowType<RecordBatch>> {
         process::check()?;
         py.detach(|| {
-            let (mut contents, mut failures) = (Vec::new(), Vec::new());
+            let (mut contents, mut failures, mut unread) = (Vec::new(), Vec::new(), Vec::new());
             for read in runtime()?.block_on(self.contents())? {
                 let (content, failure) = match read {
                     Ok(content) => (content, None),
-                    Err(reason) => (Vec::new(), Some(reason.to_string())),
+                    Err(reason) => (Vec::new(), Some(reason)),
                 };
                 contents.push(content);
-                failures.push(failure);
+                unread.push(matches!(failure, Some(LoadError::Unreadable(_))));
+                failures.push(failure.map(|reason| reason.to_string()));
             }
             let field = |name, kind, nullable| Field::new(name, kind, nullable);
             let schema = Schema::new(vec![
                 field("path", DataType::Utf8, false),
                 field("bytes", DataType::Binary, false),
                 field("failure", DataType::Utf8, true),
+                field("unread", DataType::Boolean, false),
+                field("state", DataType::Utf8, false),
             ]);
             let columns: Vec<ArrayRef> = vec![
                 Arc::new(StringArray::from(self.paths())),
                 Arc::new(BinaryArray::from_iter_values(contents)),
                 Arc::new(StringArray::from(failures)),
+                Arc::new(BooleanArray::from(unread)),
+                Arc::new(StringArray::from_iter_values(&self.states)),
             ];
             RecordBatch::try_new(Arc::new(schema), columns).map(PyArrowType).map_err(value_error)
         })
@@ -136,6 +161,24 @@ impl PyBlock {
 }
 
 impl PyBlock {
+    /// The path and the state of each file.
+    pub(crate) fn listed(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.files.iter().zip(&self.states).map(|(file, state)| (file.path.as_str(), state.as_str()))
+    }
+
+    /// The block with those of its files that pass; `keeps` has a value for each.
+    pub(crate) fn with_files(&self, keeps: &[bool]) -> Self {
+        let kept = || keeps.iter().copied();
+        let files = self.files.iter().zip(kept()).filter(|(_, keep)| *keep).map(|(file, _)| file.clone());
+        let states = self.states.iter().zip(kept()).filter(|(_, keep)| *keep).map(|(state, _)| state.clone());
+        Self {
+            source: self.source.clone(),
+            limits: self.limits.clone(),
+            files: files.collect(),
+            states: states.collect(),
+        }
+    }
+
     /// The content of each file, or why it could not be read.
     pub(crate) async fn contents(&self) -> PyResult<Vec<Result<Vec<u8>, LoadError>>> {
         let source = Source::parse(&self.source, &[], &[], &app::store_options());

@@ -9,6 +9,8 @@
 //!   store's tables.
 //! - `experiment`, `results`, `stages`, `index`, `corpus`: experiments, pipelines, what a
 //!   run found, and stages for Python programs.
+//! - `index_files`, `index_parts`: the files of an index at an address, written by one process, or by the workers of a
+//!   cluster in parts.
 //! - `events`: an answer while it is written.
 //! - `golden`, `judging`: golden questions; what judges are asked, and whether they can
 //!   tell right from wrong.
@@ -31,6 +33,8 @@ pub(crate) mod experiment;
 pub(crate) mod golden;
 pub(crate) mod graph;
 pub(crate) mod index;
+pub(crate) mod index_files;
+pub(crate) mod index_parts;
 pub(crate) mod judging;
 pub(crate) mod limits;
 pub(crate) mod nested;

@@ -8,7 +8,7 @@ use super::{
     nested, process,
     remote::runtime,
     settings,
-    work::{to_json, to_python, value_error, wait},
+    work::{to_json, value_error, wait},
 };
 use arrow_array::{
     Array, ArrayRef, BooleanArray, FixedSizeListArray, Float32Array, RecordBatch, StringArray, UInt8Array, UInt64Array,
@@ -16,22 +16,20 @@ use arrow_array::{
 };
 use arrow_pyarrow::PyArrowType;
 use arrow_schema::{Field, Schema};
-use lab::artifact::{DocumentRow, encode, from_batch, schema, to_batch};
+use lab::artifact::{DocumentRow, from_batch, schema, to_batch};
 use models::{Client, CpuBudget, InputKind, Matrix, ModelConfig, provider};
 use pyo3::{exceptions::PyRuntimeError, prelude::*};
 use rag::{
     Chunk, Document,
-    analysis::TextAnalysis,
     chunk::ChunkerConfig,
-    index::{Bm25Index, DenseWriter},
     load::{self, LoadError, ParseLimits, Rejected},
 };
 use std::{
     collections::{BTreeMap, HashMap},
     num::NonZero,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
-use store::{ArtifactStore, Key, NoLayout};
+use store::Key;
 use tokio::{sync::Semaphore, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -380,134 +378,4 @@ pub(crate) fn add_vectors<'a>(
     let schema = Schema::new_with_metadata(fields, batch.schema().metadata().clone());
     let arrays = batch.columns().iter().cloned().chain([Arc::new(list) as _]).collect();
     RecordBatch::try_new(Arc::new(schema), arrays).map_err(value_error)
-}
-
-/// The chunks of an index.
-const CHUNKS: &str = "chunks.parquet";
-
-/// Our index of a corpus at an address: `chunks.parquet`, `index.dense` and
-/// `index.bm25`, byte for byte what an engine makes of the same rows.
-#[pyclass(frozen, module = "reverie._core", name = "IndexWriter")]
-pub(crate) struct PyIndexWriter {
-    store: ArtifactStore,
-    /// On a local disk: a dense index is written as it comes.
-    folder: tempfile::TempDir,
-    state: Mutex<IndexParts>,
-}
-
-#[derive(Default)]
-struct IndexParts {
-    chunks: Vec<Chunk>,
-    dense: Option<DenseWriter>,
-    vectors: usize,
-    dimensions: usize,
-}
-
-#[pymethods]
-impl PyIndexWriter {
-    /// A folder, or a URL of an object store.
-    #[new]
-    fn new(py: Python<'_>, address: &str) -> PyResult<Self> {
-        let store = open_store(address)?;
-        // The store may be far away.
-        let is_there = py.detach(|| runtime()?.block_on(store.exists(CHUNKS)).map_err(|error| failed(&error)))?;
-        if is_there {
-            return Err(index_exists(&store));
-        }
-        let folder = tempfile::tempdir().map_err(|error| failed(&error))?;
-        Ok(Self { store, folder, state: Mutex::default() })
-    }
-
-    /// Adds chunks with their vectors, in the order of the corpus.
-    fn push(&self, py: Python<'_>, batch: ArrowBatch) -> PyResult<()> {
-        py.detach(|| {
-            let batch = batch.0;
-            let mut chunks = read_chunks(&batch)?;
-            let matrix = read_vectors(&batch, &chunks)?;
-            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            if matrix.rows() > 0 {
-                if state.dense.is_none() {
-                    let writer = DenseWriter::create(&self.folder.path().join("index.dense"), matrix.columns);
-                    state.dense = Some(writer.map_err(|error| failed(&error))?);
-                    state.dimensions = matrix.columns;
-                }
-                if let Some(dense) = &mut state.dense {
-                    dense.push(&matrix).map_err(|error| failed(&error))?;
-                }
-                state.vectors += matrix.rows();
-            }
-            state.chunks.append(&mut chunks);
-            Ok(())
-        })
-    }
-
-    /// Writes the index; an object that is there already is never changed.
-    fn finish(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let summary = py.detach(|| {
-            let state = std::mem::take(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner));
-            let path = self.folder.path().join("index.dense");
-            let dense = match state.dense {
-                Some(dense) => dense,
-                None => DenseWriter::create(&path, 1).map_err(|error| failed(&error))?,
-            };
-            dense.finish().map_err(|error| failed(&error))?;
-            let table = encode(&state.chunks).map_err(|error| failed(&error))?;
-            let searchable: Vec<&Chunk> = state.chunks.iter().filter(|chunk| chunk.searchable).collect();
-            let words = Bm25Index::of_chunks(&searchable, &TextAnalysis::default()).to_bytes();
-            let written = runtime()?.block_on(async {
-                let new = [
-                    self.store.put(CHUNKS, table).await?,
-                    self.store.put_file("index.dense", &path).await?,
-                    self.store.put("index.bm25", words).await?,
-                ];
-                Ok::<_, store::Error>(new)
-            });
-            let new = written.map_err(|error| failed(&error))?;
-            if new.contains(&false) {
-                return Err(index_exists(&self.store));
-            }
-            Ok(serde_json::json!({
-                "chunks": state.chunks.len(), "vectors": state.vectors, "dimensions": state.dimensions,
-                "files": [CHUNKS, "index.dense", "index.bm25"],
-            }))
-        });
-        to_python(py, &summary?)
-    }
-}
-
-/// Files at an address, to which many writers add at the same time.
-#[pyclass(frozen, module = "reverie._core", name = "Folder")]
-pub(crate) struct PyFolder {
-    store: ArtifactStore,
-}
-
-#[pymethods]
-impl PyFolder {
-    /// A folder, which is made, or a URL of an object store.
-    #[new]
-    fn new(address: &str) -> PyResult<Self> {
-        Ok(Self { store: open_store(address)? })
-    }
-
-    /// The names of the files.
-    fn names(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        py.detach(|| runtime()?.block_on(self.store.list("")).map_err(|error| failed(&error)))
-    }
-
-    /// Writes a file, unless it is there. Returns whether it is new.
-    fn put(&self, py: Python<'_>, name: &str, bytes: Vec<u8>) -> PyResult<bool> {
-        py.detach(|| runtime()?.block_on(self.store.put(name, bytes)).map_err(|error| failed(&error)))
-    }
-}
-
-fn open_store(address: &str) -> PyResult<ArtifactStore> {
-    let _guard = runtime()?.enter();
-    ArtifactStore::open(address, &app::store_options(), &NoLayout).map_err(|error| failed(&error))
-}
-
-fn index_exists(store: &ArtifactStore) -> PyErr {
-    value_error(format!(
-        "{}: there is an index already, which is never changed: give another address",
-        store.location()
-    ))
 }

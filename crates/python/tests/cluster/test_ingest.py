@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -14,12 +15,13 @@ from pathlib import Path
 import pytest
 import servers
 from conftest import Run, artifacts
+from workspace import Provider, Workspace
 
 pa = pytest.importorskip("pyarrow")
 import pyarrow.parquet as pq  # noqa: E402
 import ray  # noqa: E402
 
-from reverie.ray import Chroma, Parquet, Stalled, ingest  # noqa: E402
+from reverie.ray import Chroma, Index, Parquet, Stalled, ingest  # noqa: E402
 
 CHUNKER = {"sentence": {"chunk_size": 32, "chunk_overlap": 0}}
 HOME = Path(os.environ.get("REVERIE_HOME", Path(__file__).parents[4] / ".reverie"))
@@ -100,6 +102,146 @@ def test_the_index_is_byte_for_byte_that_of_the_local_engine(joined, workspace, 
     # An index is never changed.
     with pytest.raises(ValueError, match="there is an index already"):
         ingest(str(corpus), str(tmp_path / "index"), chunker=CHUNKER, embedder=embedder(provider.url))
+
+
+INDEX = ["chunks.parquet", "index.bm25", "index.dense"]
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """The files of an index; nothing else is left there."""
+    assert sorted(path.name for path in folder.iterdir()) == INDEX
+    return {name: (folder / name).read_bytes() for name in INDEX}
+
+
+@pytest.fixture
+def many(tmp_path):
+    """Two hundred documents: several blocks, whose files are neighbours in none. They were written some time ago, because
+    a file that was changed a moment before it is listed is read again by the next start."""
+    workspace = Workspace(tmp_path / "many", documents=200)
+    time.sleep(2.5)
+    return workspace
+
+
+class Interruption(Exception):
+    """The end of a start before its parts become an index."""
+
+
+class Interrupted(Index):
+    """An index whose ingest ends when all parts are written."""
+
+    def finish(self):
+        """Ends it."""
+        raise Interruption
+
+
+def interrupt(source: Path, address: Path, **settings) -> None:
+    """Leaves the parts of an ingest, and no index."""
+    with pytest.raises(Interruption):
+        ingest(str(source), Interrupted(str(address)), **settings)
+    assert list(address.rglob("*.part")) and not (address / "chunks.parquet").exists()
+
+
+def test_many_blocks_make_the_bytes_of_a_run_and_the_driver_sees_a_row_for_each_part(joined, many, provider, tmp_path):
+    class Watched(Index):
+        """Keeps what the driver gets."""
+
+        def take(self, table):
+            taken.append(table)
+            super().take(table)
+
+    taken: list = []
+    model = f'embedding.openai = {{ model = "emb", base_url = "{provider.url}/v1" }}'
+    found, _ = of_a_run(many, experiment(many, model))
+    made = ingest(str(many.folder / "docs"), Watched(str(tmp_path / "index")), chunker=CHUNKER, embedder=embedder(provider.url))
+    written = files_of(tmp_path / "index")
+    assert {written["index.dense"]} == found["dense"]
+    assert {written["index.bm25"]} == found["bm25"]
+    # Whatever a chunk holds, the driver gets its part's name and length.
+    assert {tuple(table.schema.names) for table in taken} == {("name", "rows", "left_out")}
+    rows = [row for table in taken for row in table.to_pylist()]
+    assert sum(row["rows"] for row in rows) == made.chunks
+    assert len(rows) == made.written["parts"] > 3
+    assert (made.documents, made.reused) == (200, 0)
+
+
+DRIVER = """
+import json, sys
+import ray
+from reverie.ray import ingest
+source, sink, address, settings = sys.argv[1:]
+ray.init(address=address, namespace="reverie", logging_level="warning", log_to_driver=False)
+ingest(source, sink, **json.loads(settings))
+"""
+
+
+def test_after_kill_9_of_the_driver_the_next_start_embeds_only_what_is_missing(joined, many, tmp_path):
+    slow = Provider(latency={"constant": {"seconds": 2}})
+    try:
+        settings = {"chunker": CHUNKER, "embedder": embedder(slow.url)}
+        sink = tmp_path / "index"
+        command = [sys.executable, "-c", DRIVER, many.folder / "docs", sink, joined.address, json.dumps(settings)]
+        with open(tmp_path / "driver.log", "wb") as log:
+            driver = subprocess.Popen(command, stdout=log, stderr=log)
+            deadline = time.monotonic() + 300
+            while not list(sink.rglob("*.part")):
+                assert driver.poll() is None and time.monotonic() < deadline, (tmp_path / "driver.log").read_text()
+                time.sleep(0.05)
+            os.kill(driver.pid, signal.SIGKILL)
+            driver.wait()
+        held = {path for path in sink.rglob("*.part") if "#" not in path.name}
+        assert held and not (sink / "chunks.parquet").exists()
+        made = ingest(str(many.folder / "docs"), str(sink), **settings)
+        assert (made.documents, made.rejected) == (200, [])
+        assert made.reused > 0
+        asked = slow.statistics()["requests"]
+        whole = ingest(str(many.folder / "docs"), str(tmp_path / "whole"), **settings)
+        assert made.written["parts"] < whole.written["parts"], "parts of the first start were not written again"
+        assert slow.statistics()["requests"] > asked
+        assert files_of(sink) == files_of(tmp_path / "whole")
+    finally:
+        slow.stop()
+
+
+def test_a_start_with_all_parts_asks_no_model_and_knows_what_was_rejected(joined, corpus, provider, tmp_path):
+    time.sleep(2.5)
+    settings = {"chunker": CHUNKER, "embedder": embedder(provider.url)}
+    interrupt(corpus, tmp_path / "index", **settings)
+    asked = provider.statistics()["requests"]
+    made = ingest(str(corpus), str(tmp_path / "index"), **settings)
+    assert provider.statistics()["requests"] == asked
+    assert (made.documents, made.reused, made.written["parts"]) == (61, 61, 0)
+    assert [each.path for each in made.rejected] == ["empty.md", "picture.pdf"]
+    assert all(each.reason for each in made.rejected)
+    whole = ingest(str(corpus), str(tmp_path / "whole"), **settings)
+    assert (whole.documents, whole.reused, whole.rejected) == (61, 0, made.rejected)
+    assert files_of(tmp_path / "index") == files_of(tmp_path / "whole")
+
+
+def test_a_file_that_changed_between_two_starts_is_cut_again_and_a_removed_one_is_gone(joined, many, provider, tmp_path):
+    settings = {"chunker": CHUNKER, "embedder": embedder(provider.url)}
+    docs = many.folder / "docs"
+    interrupt(docs, tmp_path / "index", **settings)
+    (docs / "07.md").write_text("The mill is a museum now.")
+    (docs / "08.md").unlink()
+    (docs / "new.md").write_text("A mill was built this year.")
+    made = ingest(str(docs), str(tmp_path / "index"), **settings)
+    assert (made.documents, made.reused) == (200, 198)
+    chunks = pq.read_table(tmp_path / "index" / "chunks.parquet", columns=["document", "text"]).to_pylist()
+    texts = {name: [row["text"] for row in chunks if row["document"] == name] for name in ("07.md", "08.md", "new.md")}
+    assert texts == {"07.md": ["The mill is a museum now."], "08.md": [], "new.md": ["A mill was built this year."]}
+    ingest(str(docs), str(tmp_path / "whole"), **settings)
+    assert files_of(tmp_path / "index") == files_of(tmp_path / "whole")
+
+
+def test_parts_of_other_settings_are_not_taken(joined, many, provider, tmp_path):
+    settings = {"chunker": CHUNKER, "embedder": embedder(provider.url)}
+    docs = many.folder / "docs"
+    interrupt(docs, tmp_path / "index", **settings)
+    other = {**settings, "chunker": {"sentence": {"chunk_size": 64, "chunk_overlap": 0}}}
+    made = ingest(str(docs), str(tmp_path / "index"), **other)
+    assert (made.documents, made.reused) == (200, 0)
+    ingest(str(docs), str(tmp_path / "whole"), **other)
+    assert files_of(tmp_path / "index") == files_of(tmp_path / "whole"), "and nothing is left of the others"
 
 
 def test_a_model_in_the_workers_gives_the_same_bytes_too(joined, workspace, corpus, tmp_path):

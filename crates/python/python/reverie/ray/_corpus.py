@@ -7,7 +7,7 @@ an experiment uses the same Rust code to choose the files of the corpus, to divi
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, Sequence
 
 import pyarrow as pa
 from ray.data import Datasource, ReadTask
@@ -17,11 +17,11 @@ from reverie import _core
 
 
 class CorpusDatasource(Datasource):
-    """Rows of `path`, `bytes`, and `failure` where a file was not read."""
+    """Rows of `path`, `bytes`, `failure` where a file was not read, and what says whether a later start must read it again."""
 
-    def __init__(self, corpus: _core.Corpus, set_missing: Callable[[], None]) -> None:
+    def __init__(self, blocks: Sequence[_core.Block], set_missing: Callable[[], None]) -> None:
         super().__init__()
-        self._blocks, self._set_missing = corpus.blocks, set_missing
+        self._blocks, self._set_missing = list(blocks), set_missing
 
     def __len__(self) -> int:
         return len(self._blocks)

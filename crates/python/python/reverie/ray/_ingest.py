@@ -10,19 +10,19 @@ import queue
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import Any, Callable, Iterable, Iterator, Mapping
+from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import ray
-from ray.data import ActorPoolStrategy, DataContext, Dataset
+from ray.data import ActorPoolStrategy, Dataset
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from reverie import _core
 from reverie._settings import Component
 from reverie.ray._cluster import NAMESPACE
 from reverie.ray._corpus import CorpusDatasource
-from reverie.ray._sinks import WRITTEN, Index, Sink
 from reverie.ray._environment import Secrets, driver_environment
+from reverie.ray._sinks import WRITTEN, Index, Selector, Sink, Start
 
 # Chunks that one call embeds: a large book is spread over the pool.
 CHUNKS_PER_BLOCK = 256
@@ -50,6 +50,8 @@ class Ingested:
     seconds: float
     # What the sink reports: its files, or its entries.
     written: dict[str, Any] = field(default_factory=dict)
+    # Documents of an earlier start that was interrupted: nothing of them was embedded again.
+    reused: int = 0
 
 
 def ingest(
@@ -69,6 +71,9 @@ def ingest(
     environment: Iterable[str] = (),
 ) -> Ingested:
     """Parses, cuts and embeds a corpus on a Ray cluster, and writes it to a sink.
+
+    An ingest into `Index` that was interrupted, also by `kill -9`, goes on when it is started again with the same
+    settings: only files that are missing or have changed are read, and only chunks that are in no part are embedded.
 
     Args:
         source: a folder, a file, or `s3://…`; every node must see it.
@@ -102,13 +107,16 @@ def ingest(
     pool = _make_pool(actors, cpus_per_actor)
     secrets = driver_environment(environment)
     record = _record()
-    stages = _Stages(secrets, record, _core.settings(limits or {}), _core.settings(chunker), embedder)
-    with _InOrder():
-        pipeline = stages.pipeline(corpus, target, pool, gpus_per_actor)
+    run = functools.partial(_run_task, secrets, record, stalled_after, pool)
+    start = Start(corpus, _core.settings(limits or {}), _core.settings(chunker), embedder, run)
+    work = target.begin(start)
+    if work.blocks:
+        pipeline = _Stages(secrets, record, start).pipeline(work.blocks, target, pool, gpus_per_actor)
         for block in _run_watched(pipeline, record, stalled_after, pool):
             if block.num_rows:
                 target.take(block)
-        documents, rejected = ray.get(record.parsed.remote())
+    documents, rejected, reused = ray.get(record.parsed.remote())
+    documents, rejected = documents + work.documents, {**work.rejected, **rejected}
     if documents + len(rejected) != len(corpus):
         raise RuntimeError(f"{len(corpus)} files were listed, {documents} gave documents and {len(rejected)} were rejected: some are lost")
     rejected.update(corpus.rejected)
@@ -120,6 +128,7 @@ def ingest(
         rejected=[Rejected(path, reason) for path, reason in sorted(rejected.items())],
         seconds=time.monotonic() - started,
         written=written,
+        reused=reused + work.documents,
     )
 
 
@@ -167,6 +176,7 @@ class _Record:
         self._steps: dict[str, int] = {}
         self._documents: dict[str, int] = {}
         self._rejected: dict[str, str] = {}
+        self._reused: dict[str, int] = {}
 
     def step(self, stage: str) -> None:
         self._steps[stage] = self._steps.get(stage, 0) + 1
@@ -179,8 +189,13 @@ class _Record:
         self._documents[block] = documents
         self._rejected.update(rejected)
 
-    def parsed(self) -> tuple[int, dict[str, str]]:
-        return sum(self._documents.values()), self._rejected
+    def select(self, block: str, reused: int) -> None:
+        self.step("chunk")
+        # If Ray repeats a task, it finds parts of this start too.
+        self._reused.setdefault(block, reused)
+
+    def parsed(self) -> tuple[int, dict[str, str], int]:
+        return sum(self._documents.values()), self._rejected, sum(self._reused.values())
 
 
 def _record() -> Any:
@@ -193,26 +208,27 @@ def _record() -> Any:
 class _Stages:
     secrets: Secrets
     record: Any
-    limits: str
-    chunker: str
-    embedder: Mapping[str, Any] | str
+    start: Start
 
-    def pipeline(self, listed: _core.Corpus, sink: Sink, pool: _Pool, gpus: float) -> Dataset:
+    def pipeline(self, blocks: Sequence[_core.Block], sink: Sink, pool: _Pool, gpus: float) -> Dataset:
         """The operators."""
-        corpus = CorpusDatasource(listed, self.secrets.set_missing)
+        corpus = CorpusDatasource(blocks, self.secrets.set_missing)
         # Ray merges neighbouring operators that ask for the same resources. The smallest share of a CPU keeps them
         # apart, so that each is shown separately.
         ask = [{"num_cpus": pool.cpus_per_task - i / 10_000} for i in range(4)]
         whole: dict[str, Any] = {"batch_size": None, "batch_format": "pyarrow"}
         dataset = ray.data.read_datasource(corpus, override_num_blocks=max(1, len(corpus)), **ask[0])
-        dataset = dataset.map_batches(_rename("Parse", self.parse), **whole, **ask[1])
-        dataset = dataset.map_batches(_rename("Chunk", self.chunk), **whole, **ask[2])
+        tasks = _Tasks(self.secrets, self.record, self.start.limits, self.start.chunker)
+        chunk = functools.partial(tasks.chunk, sink.selector())
+        dataset = dataset.map_batches(_rename("Parse", tasks.parse), **whole, **ask[1])
+        dataset = dataset.map_batches(_rename("Chunk", chunk), **whole, **ask[2])
         if pool.cpus_per_task >= 1:
-            # Ray's own operator, which asks for a whole CPU.
+            # Ray's own operator, which asks for a whole CPU. It cuts blocks and joins none, so the borders of files and
+            # parts depend on no order.
             dataset = dataset.repartition(target_num_rows_per_block=CHUNKS_PER_BLOCK)
         dataset = dataset.map_batches(
             Embed,
-            fn_constructor_args=(self.secrets, self.record, self.embedder, max(1, int(pool.cpus_per_actor))),
+            fn_constructor_args=(self.secrets, self.record, self.start.embedder, max(1, int(pool.cpus_per_actor))),
             compute=pool.strategy(),
             num_cpus=pool.cpus_per_actor,
             num_gpus=gpus,
@@ -220,8 +236,18 @@ class _Stages:
         )
         writer = sink.writer()
         if writer is not None:
-            dataset = dataset.map_batches(_rename("Write", functools.partial(self.write, writer)), **whole, **ask[3])
+            dataset = dataset.map_batches(_rename("Write", functools.partial(tasks.write, writer)), **whole, **ask[3])
         return dataset
+
+
+@dataclass(frozen=True)
+class _Tasks:
+    """The stages that are tasks. They travel to the workers, so they hold no listing."""
+
+    secrets: Secrets
+    record: Any
+    limits: str
+    chunker: str
 
     def parse(self, table: pa.Table) -> pa.Table:
         """Files to documents; those that give none are recorded before anything goes on."""
@@ -233,12 +259,21 @@ class _Stages:
         rejected = {path: reason for path, reason in zip(documents["path"].to_pylist(), reasons) if reason is not None}
         names = batch["path"].to_pylist()
         ray.get(self.record.parse.remote(names[0], len(names) - len(rejected), rejected))
-        return pa.Table.from_batches([documents])
+        files = {"reason": pa.array(reasons, pa.string()), "unread": batch["unread"], "state": batch["state"]}
+        return pa.table({**{name: documents[name] for name in documents.schema.names}, **files})
 
-    def chunk(self, table: pa.Table) -> pa.Table:
+    def chunk(self, select: Selector | None, table: pa.Table) -> pa.Table:
         """Documents to chunks."""
-        self.record.step.remote("chunk")
-        return pa.Table.from_batches([_chunker(self.chunker).chunk(_to_batch(table))])
+        # Whatever else a document has would become its metadata.
+        documents = _to_batch(table.drop_columns(["reason", "unread", "state"]))
+        chunks = pa.Table.from_batches([_chunker(self.chunker).chunk(documents)])
+        if select is None or not table.num_rows:
+            self.record.step.remote("chunk")
+            return chunks
+        self.secrets.set_missing()
+        left, reused = select(table.select(["path", "content", "reason", "unread", "state"]), chunks)
+        ray.get(self.record.select.remote(table["path"][0].as_py(), reused))
+        return left
 
     def write(self, writer: Callable[[pa.Table], pa.Table], table: pa.Table) -> pa.Table:
         """Chunks to a sink that is written on the cluster."""
@@ -291,15 +326,30 @@ def _rename(name: str, function: Callable[[pa.Table], pa.Table]) -> Callable[[pa
     return stage
 
 
-class _InOrder:
-    """Blocks come in the order of the files, whichever is ready first."""
+def _run_task(
+    secrets: Secrets,
+    record: Any,
+    seconds: float,
+    pool: _Pool,
+    name: str,
+    function: Callable[[], Any],
+    cpus: float | None,
+) -> Any:
+    """What a function returns that runs as one task on the cluster; gives up if it does not begin for this long."""
+    wanted = pool.cpus_per_task if cpus is None else cpus
+    task = ray.remote(_run_one).options(num_cpus=wanted, name=name).remote(secrets, record, name, function)
+    since = time.monotonic()
+    while not ray.wait([task], timeout=min(1.0, seconds / 4))[0]:
+        if time.monotonic() - since > seconds and name not in ray.get(record.steps.remote()):
+            ray.cancel(task, force=True)
+            raise Stalled(_advice(ray.get(record.steps.remote()), seconds, pool))
+    return ray.get(task)
 
-    def __enter__(self) -> None:
-        self._options = DataContext.get_current().execution_options
-        self._before, self._options.preserve_order = self._options.preserve_order, True
 
-    def __exit__(self, *_: object) -> None:
-        self._options.preserve_order = self._before
+def _run_one(secrets: Secrets, record: Any, name: str, function: Callable[[], Any]) -> Any:
+    secrets.set_missing()
+    ray.get(record.step.remote(name))
+    return function()
 
 
 def _run_watched(pipeline: Dataset, record: Any, seconds: float, pool: _Pool) -> Iterator[pa.Table]:

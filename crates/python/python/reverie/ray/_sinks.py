@@ -1,14 +1,18 @@
 """Where the chunks of an ingest go. A sink is one class here.
 
-A sink is made by the caller, checked before anything runs (`prepare`), and may write on the cluster (`writer`, an
-operator of the pipeline whose result is a row per block) or in the driver (`take`, blocks in the order of the
-corpus). `finish` says what was written.
+A sink is made by the caller, checked before anything runs (`prepare`), and told what will run (`begin`). It may write on
+the cluster (`writer`, an operator of the pipeline whose result is a row per file or block) or in the driver (`take`).
+Blocks come in any order. `finish` makes it complete and says what was written.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
-from typing import Any, Callable
+import os
+import warnings
+from dataclasses import dataclass, field
+from typing import Any, Callable, Mapping, Sequence
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -20,6 +24,34 @@ from reverie import _core
 # What a writer reports about a block.
 WRITTEN = pa.schema([("name", pa.string()), ("rows", pa.int64()), ("left_out", pa.int64())])
 
+# Runs a function on the cluster, shown under a name, with so many CPUs, or with those of a task.
+Run = Callable[[str, Callable[[], Any], float | None], Any]
+
+
+@dataclass(frozen=True)
+class Start:
+    """An ingest that begins."""
+
+    corpus: _core.Corpus
+    limits: str
+    chunker: str
+    embedder: Mapping[str, Any] | str
+    run: Run
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is left to do, and what an earlier start did."""
+
+    blocks: Sequence[_core.Block]
+    documents: int = 0
+    rejected: dict[str, str] = field(default_factory=dict)
+
+
+# What a sink does between cutting and embedding: it gets the files of a block and their chunks, and returns the chunks
+# that must be embedded, and how many documents need nothing more.
+Selector = Callable[[Table, Table], tuple[Table, int]]
+
 
 class Sink:
     """A place for chunks and their vectors."""
@@ -27,12 +59,20 @@ class Sink:
     def prepare(self) -> None:
         """Raises `ValueError` if it cannot be written."""
 
+    def begin(self, start: Start) -> Work:
+        """What is left to do: everything, if the sink does not go on with what an earlier start wrote."""
+        return Work(start.corpus.blocks)
+
+    def selector(self) -> Selector | None:
+        """What chooses the chunks of a block that must be embedded; all, if there is none. It runs on the cluster."""
+        return None
+
     def writer(self) -> Callable[[Table], Table] | None:
         """What writes a block on the cluster; it may be called twice with the same block."""
         return None
 
     def take(self, table: Table) -> None:
-        """Takes the next block: of the chunks, or of what the writer reported."""
+        """Takes a block: of the chunks, or of what the writer reported."""
 
     def finish(self) -> dict[str, Any]:
         """Makes it complete, and says what is there."""
@@ -40,29 +80,79 @@ class Sink:
 
 
 class Index(Sink):
-    """Reverie's own index in a folder or at a URL: `chunks.parquet`, `index.dense`, `index.bm25`.
+    """Reverie's own index in a folder that every node sees, or at a URL: `chunks.parquet`, `index.dense`, `index.bm25`,
+    the same bytes that a run makes.
 
-    Written by the driver: each is one file in the order of the corpus, the same bytes that a run makes.
+    Workers write parts below `index.parts`. At the end a task on the cluster makes the index of them, and they are removed.
+    If an ingest was interrupted, the next one with the same settings goes on with the parts that are there. An index that
+    is complete is refused, also if it would be the same.
     """
 
     def __init__(self, address: str) -> None:
-        self.address = address
-        self._writer: Any = None
-        self._last = ""
+        # Workers have other working folders.
+        self.address = address if "://" in address else os.path.abspath(address)
+        self._start: Start | None = None
+        self._settings = ""
+        self._written: set[str] = set()
 
     def prepare(self) -> None:
-        self._writer = _core.IndexWriter(self.address)
+        _core.IndexParts.check(self.address)
+
+    def begin(self, start: Start) -> Work:
+        # Models may be on the nodes only. It needs no CPU, because it reads files and computes nothing.
+        settings = functools.partial(_settings, start.limits, start.chunker, start.embedder)
+        self._start, self._settings = start, start.run("Settings", settings, 0)
+        blocks, documents, rejected, _ = self._parts().plan(start.corpus, True)
+        return Work(blocks, documents, dict(rejected))
+
+    def selector(self) -> Selector:
+        return functools.partial(_select, self.address, self._settings)
+
+    def writer(self) -> Callable[[Table], Table]:
+        return functools.partial(_write_parts, self.address, self._settings)
 
     def take(self, table: Table) -> None:
-        for document in table["document"].unique().to_pylist():
-            if document < self._last:
-                raise RuntimeError(f"Ray Data gave {document} after {self._last}: the index would not be that of the corpus")
-            self._last = document
-        for batch in table.combine_chunks().to_batches():
-            self._writer.push(batch)
+        self._written.update(table["name"].to_pylist())
 
     def finish(self) -> dict[str, Any]:
-        return self._writer.finish()
+        assert self._start is not None, "begin comes first"
+        parts = self._parts()
+        missing, _, _, order = parts.plan(self._start.corpus, False)
+        if missing:
+            paths = [path for block in missing for path in block.paths]
+            raise RuntimeError(
+                f"{self.address}: no part holds all of {paths[0]} ({len(paths)} such files). Either they changed while they "
+                "were read: start the ingest again, and it goes on with the parts that are there. Or not every node sees this "
+                "folder: give one that is shared, or a URL"
+            )
+        merged = self._start.run("Merge", functools.partial(_merge, self.address, self._settings, order), None)
+        try:
+            parts.remove()
+        except RuntimeError as error:
+            warnings.warn(f"{self.address}: the index is complete, but its parts cannot be removed: {error}", stacklevel=3)
+        return {**merged, "parts": len(self._written)}
+
+    def _parts(self) -> _core.IndexParts:
+        return _core.IndexParts(self.address, self._settings)
+
+
+def _settings(limits: str, chunker: str, embedder: Mapping[str, Any] | str) -> str:
+    return _core.index_settings(limits, chunker, embedder)
+
+
+def _select(address: str, settings: str, files: Table, chunks: Table) -> tuple[Table, int]:
+    left, held = _core.IndexParts(address, settings).begin(files, chunks)
+    return Table.from_batches([left]), held
+
+
+def _write_parts(address: str, settings: str, table: Table) -> Table:
+    written = _core.IndexParts(address, settings).write(table)
+    rows = [{"name": name, "rows": rows, "left_out": 0} for name, rows in written]
+    return pa.Table.from_pylist(rows, schema=WRITTEN)
+
+
+def _merge(address: str, settings: str, order: str) -> dict[str, Any]:
+    return _core.IndexParts(address, settings).merge(order)
 
 
 class Parquet(Sink):
