@@ -178,6 +178,9 @@ impl DenseIndex {
     /// # Panics
     /// If there is no such entry.
     pub fn scores(&self, query: &[f32], entries: &[u32]) -> Result<Vec<f32>, Error> {
+        if let [(_, part)] = self.parts.as_slice() {
+            return part.scores(query, entries);
+        }
         let query = self.padded(query)?;
         Ok(entries.iter().map(|&entry| self.score(entry, &query)).collect())
     }

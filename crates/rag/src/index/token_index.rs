@@ -230,7 +230,7 @@ impl Shard {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::index::{TokenWriter, dense::tests::matrix};
+    use crate::index::{TokenWriter, dense_tests::matrix};
     use std::path::Path;
 
     fn chunks() -> Vec<Matrix> {
