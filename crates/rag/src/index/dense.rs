@@ -207,7 +207,9 @@ impl DenseIndex {
             return part.checksum();
         }
         let mut hasher = blake3::Hasher::new();
-        self.parts.iter().for_each(|(_, part)| drop(hasher.update(&part.checksum())));
+        for (_, part) in &self.parts {
+            hasher.update(&part.checksum());
+        }
         *hasher.finalize().as_bytes()
     }
 
