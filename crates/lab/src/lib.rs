@@ -101,7 +101,7 @@ pub use record::{
 pub use results::{
     Answering, CutShare, Difference, EqualTrial, EvidenceChunk, EvidenceLoss, FunctionFailure, JudgeResult, LossStep,
     MetricComparison, MetricResult, NotEnriched, QualificationRecord, QuestionLoss, QuestionResult, RANKED_CHUNKS,
-    RIGHT_FROM, ReplyFindings, Results, RetrievalCount, TrialResult, TrialUsage, Winner, cut_share,
+    RIGHT_FROM, ReplyFindings, Results, RetrievalCount, StoredRows, TrialResult, TrialUsage, Winner, cut_share,
 };
 pub use scoring::{CompareError, MetricScores, RowScores, ScoreResults, ScoredAnswers, Scorer, Scoring, ScoringMetric};
 pub use session::Session;
