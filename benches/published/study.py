@@ -47,7 +47,7 @@ class Study:
             (self.folder / "corpus" / name).write_text(text, encoding="utf-8", newline="")
 
     def run(self, questions, space, metrics, models):
-        """Runs the experiment with these golden questions. Returns its `results.json`, which has every passage.
+        """Runs the experiment with these golden questions. Returns its results, with every passage.
 
         `space`, `metrics` and `models` are TOML."""
         write_lines(self.folder / "golden.jsonl", questions)
@@ -61,8 +61,7 @@ class Study:
         ended = subprocess.run(command, check=False, stdout=subprocess.PIPE, env=environment)
         if ended.returncode:
             sys.exit(f"{self.name}: reverie ended with exit code {ended.returncode}; the experiment is {file}")
-        board = json.loads(ended.stdout)
-        return json.loads((self.folder / "store" / "runs" / board["run"] / "results.json").read_text(encoding="utf-8"))
+        return json.loads(ended.stdout)
 
 
 def component(trial, axis):

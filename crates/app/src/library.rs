@@ -16,7 +16,8 @@ use std::path::PathBuf;
 use tokio_util::sync::CancellationToken;
 
 /// Runs a prepared experiment to its end: results, report, and all files of a
-/// run in the store. Trackers may still be behind; [`Tracking::finish`] waits
+/// run in the store. The results that are returned lack passages and long texts, as
+/// those of [`Session::run`]. Trackers may still be behind; [`Tracking::finish`] waits
 /// for them.
 pub async fn run(session: &Session, prepared: &PreparedRun) -> (Result<Results, Error>, Tracking) {
     // Functions that failed in an earlier run of this process are tried again.
@@ -30,7 +31,7 @@ pub async fn run(session: &Session, prepared: &PreparedRun) -> (Result<Results, 
 
 async fn run_and_report(session: &Session, prepared: &PreparedRun) -> Result<Results, Error> {
     let results = session.run(prepared).await?;
-    write_report(session, &results).await?;
+    write_report(session, &session.workspace().results(&results.run).await?).await?;
     session.workspace().publish_report(&results.run).await?;
     Ok(results)
 }

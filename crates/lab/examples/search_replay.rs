@@ -31,7 +31,7 @@ struct Grid {
 }
 
 fn record(results: &Path, grid: &Path) -> Result<(), Failure> {
-    let results: Results = serde_json::from_slice(&std::fs::read(results)?)?;
+    let results: Results = Results::read_file(results)?;
     let contributions = results.contributions(&BTreeMap::new());
     let (mut trials, mut labels, mut questions, mut scores) = (vec![], vec![], vec![], vec![]);
     let mut by_id: Vec<_> = results.trials.iter().collect();

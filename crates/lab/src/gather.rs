@@ -20,7 +20,7 @@ use crate::{
     plan::{Plan, TaskId, Trial, TrialKind, work::Work},
     prepare::PreparedRun,
     qualification::judges,
-    results::{MetricResult, QuestionResult, Results, RetrievalCount, SEED, TrialResult, choose},
+    results::{MetricResult, QuestionResult, Results, RetrievalCount, SEED, TrialResult, WITH_ROWS, choose},
     session::Session,
     spec::Experiment,
     task::{answers_by_question, passages_by_question, queries_by_question, scores_by_question},
@@ -41,6 +41,9 @@ pub(crate) struct RunPart<'a> {
     pub(crate) plan: &'a Arc<Plan>,
     /// Whether lost evidence is traced only with what earlier runs stored, without reading chunks or searching.
     pub(crate) only_stored: bool,
+    /// Whether the rows of each trial go into a file of the run's folder, and only what statistics need of them stays
+    /// here.
+    pub(crate) keeps_rows: bool,
 }
 
 /// Collects the results of a part of a run.
@@ -56,7 +59,11 @@ pub(crate) async fn gather(
     let mut known = enriched::EnrichedCache::new();
     price::load(prepared, part.plan, outcome).await?;
     for i in 0..part.trials.len() {
-        trials.push(gather_trial(prepared, part, outcome, i, &metrics, &mut known).await?);
+        let trial = gather_trial(prepared, part, outcome, i, &metrics, &mut known).await?;
+        trials.push(match part.keeps_rows {
+            true => session.workspace().keep_rows(&prepared.run, trial).await?,
+            false => trial,
+        });
     }
     let client = prepared.run_context.models().client();
     client.budget().look_at_total().await?;
@@ -64,7 +71,7 @@ pub(crate) async fn gather(
     let winner = choose(&mut trials, &metrics, &experiment.evaluate.objective, &prepared.questions);
     let function_errors = trials.iter().map(|trial| trial.function_failures.len()).sum();
     let mut results = Results {
-        version: 1,
+        version: WITH_ROWS,
         experiment: experiment.name.clone(),
         run: prepared.run.clone(),
         time_ms: now_ms(),
@@ -121,7 +128,7 @@ async fn gather_trial(
     metrics: &[MetricResult],
     known: &mut enriched::EnrichedCache,
 ) -> Result<TrialResult, Error> {
-    let RunPart { trials, plan, only_stored } = part;
+    let RunPart { trials, plan, only_stored, .. } = part;
     let (trial, tasks) = (&trials[index], &plan.trials[index]);
     let (run_context, outputs) = (&prepared.run_context, &outcome.outputs);
     let failure = |id: &usize| outcome.failed.get(id);

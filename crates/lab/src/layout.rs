@@ -19,6 +19,7 @@ const FILLS: &str = "fills";
 const RUNS: &str = "runs";
 const LATEST: &str = ".latest";
 const REPORT_PARTS: &str = "report-parts";
+const TRIALS: &str = "trials";
 const QUESTIONS: &str = "questions";
 const PROBES: &str = "probes";
 const SCRATCH: &str = "scratch";
@@ -261,6 +262,38 @@ pub(crate) fn report_part(run: &str, part: &str) -> String {
     format!("{RUNS}/{run}/{REPORT_PARTS}/{part}")
 }
 
+/// `runs/<run>/trials/<file>`: what a run found for each question in one of its trials.
+pub(crate) fn trial_rows(run: &str, file: &str) -> String {
+    format!("{RUNS}/{run}/{TRIALS}/{file}")
+}
+
+/// `runs/<run>/trials`: the folder of the rows of all trials.
+pub(crate) fn trial_rows_of(run: &str) -> String {
+    format!("{RUNS}/{run}/{TRIALS}")
+}
+
+/// Where the rows of a trial are on this machine, in a run's folder.
+pub(crate) fn trial_rows_within(folder: &Path, file: &str) -> PathBuf {
+    folder.join(TRIALS).join(file)
+}
+
+/// `<trial>-<digest>.parquet`: the name of the file of a trial's rows in its folder. It holds the digest, so that
+/// results and rows always belong together: a run that is repeated writes other rows into other files, and then names
+/// these.
+pub(crate) fn rows_file(trial: &str, bytes: &[u8]) -> String {
+    format!("{trial}-{}.{}", Key::of_bytes(bytes).short(), Format::Parquet.ending())
+}
+
+/// Whether these are the bytes of the file of rows with this name. Never for a name that leads out of its folder.
+pub(crate) fn is_rows_file(file: &str, bytes: &[u8]) -> bool {
+    is_rows_name(file) && file.ends_with(&rows_file("", bytes))
+}
+
+/// Whether a name may be that of a file of rows: it is one part of a path.
+pub(crate) fn is_rows_name(file: &str) -> bool {
+    file.ends_with(".parquet") && !file.contains(['/', '\\', ':'])
+}
+
 /// `runs/<experiment>.latest`: which run of an experiment was the last.
 pub(crate) fn latest(experiment: &str) -> String {
     format!("{RUNS}/{experiment}{LATEST}")
@@ -334,6 +367,8 @@ pub(crate) enum NamedObject<'a> {
     RunFile { run: &'a str, file: Option<RunFileName> },
     /// A part of a run's report.
     ReportPart { run: &'a str },
+    /// The rows of one trial of a run.
+    TrialRows { run: &'a str, file: &'a str },
     /// The event log of a worker.
     WorkerLog,
     /// The questions for a cluster's workers.
@@ -358,6 +393,7 @@ impl<'a> NamedObject<'a> {
                 Self::RunFile { run, file: RunFileName::ALL.into_iter().find(|known| known.name() == file) }
             }
             [RUNS, run, REPORT_PARTS, _] => Self::ReportPart { run },
+            [RUNS, run, TRIALS, file] => Self::TrialRows { run, file },
             [RUNS, pointer] if pointer.ends_with(LATEST) => Self::Known,
             [WORKERS, _] => Self::WorkerLog,
             [QUESTIONS, ..] => Self::Questions,
@@ -411,7 +447,9 @@ impl store::Layout for Names {
                 };
                 ObjectKind::Run { run: run.to_owned(), file }
             }
-            [RUNS, run, REPORT_PARTS, _] => ObjectKind::Run { run: run.to_owned(), file: store::RunFile::Other },
+            [RUNS, run, REPORT_PARTS | TRIALS, _] => {
+                ObjectKind::Run { run: run.to_owned(), file: store::RunFile::Other }
+            }
             [RUNS, pointer] if pointer.ends_with(LATEST) => ObjectKind::Pointer,
             [USAGE | LATENCY | EVIDENCE, ..] => {
                 measured_output(name).map_or(ObjectKind::Other, |of| ObjectKind::Measurement { of })
@@ -454,6 +492,8 @@ mod tests {
         assert_eq!(token_part(&key, 256), format!("partial/tokens/{hex}/00000256.tokens"));
         assert_eq!(run_file("r", RunFileName::Results), "runs/r/results.json");
         assert_eq!(report_part("r", "trial-0.js"), "runs/r/report-parts/trial-0.js");
+        assert_eq!(trial_rows("r", "t01-ab.parquet"), "runs/r/trials/t01-ab.parquet");
+        assert_eq!(rows_file("t01", b"task"), format!("t01-{}.parquet", key.short()));
         assert_eq!(artifact_folder(&key), format!("artifacts/{}", &hex[..2]));
         assert_eq!(artifact_key(&artifact(&key, Format::Parquet)), Some(key));
         assert_eq!(artifact_key("artifacts/ab/notes.txt"), None);
@@ -487,7 +527,9 @@ mod tests {
         let expected =
             [Of::Other, Of::Log, Of::Artifacts, Of::Json, Of::Other, Of::Other, Of::Json, Of::Json, Of::Results];
         assert_eq!(files, expected.map(Some));
-        assert_eq!(kind(&report_part("r", "trial-0.js")), ObjectKind::Run { run: "r".to_owned(), file: Of::Other });
+        for name in [report_part("r", "trial-0.js"), trial_rows("r", &rows_file("t01", b"x"))] {
+            assert_eq!(kind(&name), ObjectKind::Run { run: "r".to_owned(), file: Of::Other }, "{name}");
+        }
         assert_eq!((kind(&latest("animals")), kind(&questions(b"x"))), (ObjectKind::Pointer, ObjectKind::Input));
         assert_eq!((kind("scratch/tokens"), kind(&probe("x"))), (ObjectKind::Machine, ObjectKind::Other));
         assert_eq!(
@@ -525,6 +567,16 @@ mod tests {
             "64-128-ab.parquet.usage",
         ] {
             assert_eq!(parse(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_file_of_rows_is_known_by_its_digest_and_never_lies_elsewhere() {
+        let file = rows_file("t01", b"rows");
+        assert!(is_rows_name(&file) && is_rows_file(&file, b"rows") && !is_rows_file(&file, b"other"));
+        let digest = Key::of_bytes(b"rows").short();
+        for other in [format!("../t01-{digest}.parquet"), format!("a\\t01-{digest}.parquet"), format!("t01-{digest}")] {
+            assert!(!is_rows_file(&other, b"rows") && !is_rows_name(&other), "{other}");
         }
     }
 
@@ -575,6 +627,7 @@ mod tests {
             (run_file(run, RunFileName::Results), NamedObject::RunFile { run, file: Some(RunFileName::Results) }),
             (format!("runs/{run}/notes.txt"), NamedObject::RunFile { run, file: None }),
             (report_part(run, "a.js"), NamedObject::ReportPart { run }),
+            (trial_rows(run, "t01-ab.parquet"), NamedObject::TrialRows { run, file: "t01-ab.parquet" }),
             ("workers/animals-1-ab.jsonl".to_owned(), NamedObject::WorkerLog),
             (questions(b"x"), NamedObject::Questions),
             ("scratch/summaries/ab".to_owned(), NamedObject::Scratch),

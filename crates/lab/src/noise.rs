@@ -96,7 +96,8 @@ pub struct NoiseResult {
 /// failed, or fewer than two questions have all their scores.
 pub async fn noise(session: &Session, trial: &str, metric: &str, design: NoiseDesign) -> Result<NoiseResult, Error> {
     let record = latest_record(session).await?;
-    let (results, experiment) = (record.results(session).await?, experiment_of(&session.experiment, &record)?);
+    let (results, experiment) =
+        (record.results_with_rows_of(session, trial).await?, experiment_of(&session.experiment, &record)?);
     let NoiseCalls { found, repeated, config, order } =
         plan_calls(session, &results, &experiment, trial, metric, design).await?;
     let evaluate = &experiment.evaluate;
@@ -163,7 +164,8 @@ pub async fn noise_cost(
     design: NoiseDesign,
 ) -> Result<CostEstimate, Error> {
     let record = latest_record(session).await?;
-    let (results, experiment) = (record.results(session).await?, experiment_of(&session.experiment, &record)?);
+    let (results, experiment) =
+        (record.results_with_rows_of(session, trial).await?, experiment_of(&session.experiment, &record)?);
     let NoiseCalls { found, repeated, config, order } =
         plan_calls(session, &results, &experiment, trial, metric, design).await?;
     let models = session.models_of(&experiment);

@@ -344,12 +344,42 @@ impl RunRecord {
         Self { summary: RunSummary::of(results, 0), provenance: Some(provenance), folder: None }
     }
 
-    /// The results, with every passage.
+    /// The results, with every passage of every trial.
     ///
     /// # Errors
     /// If they are not what was written, or cannot be read.
     pub async fn results(&self, session: &Session) -> Result<Results, Error> {
         session.workspace().results(self.id()).await
+    }
+
+    /// The results with the rows of one trial, if there is such a trial: the rows of the others are not read.
+    ///
+    /// # Errors
+    /// As [`RunRecord::results`].
+    pub async fn results_with_rows_of(&self, session: &Session, trial: &str) -> Result<Results, Error> {
+        session.workspace().results_with_rows_of(self.id(), trial).await
+    }
+
+    /// The results with the scores of all trials, but without passages and long texts
+    /// ([`TrialResult::rows`](crate::TrialResult::rows)).
+    ///
+    /// # Errors
+    /// As [`RunRecord::results`].
+    pub async fn results_outline(&self, session: &Session) -> Result<Results, Error> {
+        session.workspace().results_outline(self.id()).await
+    }
+
+    /// The results without the rows of trials: what was run, what it cost, what failed.
+    ///
+    /// # Errors
+    /// As [`RunRecord::results`].
+    pub async fn results_head(&self, session: &Session) -> Result<Results, Error> {
+        session.workspace().results_head(self.id()).await
+    }
+
+    /// The run's folder on this machine; none for the record in a bundle.
+    pub fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
     }
 
     /// The run in words: its id and when it finished.
@@ -628,7 +658,7 @@ pub async fn record_of(session: &Session, run: &str) -> Result<RunRecord, Error>
     let folder = workspace.run_folder(run);
     let summary = match RunSummary::of_folder(&folder) {
         Some(kept) => kept,
-        None => RunSummary::of(&workspace.results(run).await?, results_bytes(&folder)),
+        None => RunSummary::of(&workspace.results_outline(run).await?, results_bytes(&folder)),
     };
     Ok(RunRecord { summary, provenance: RunProvenance::read(&folder)?, folder: Some(folder) })
 }

@@ -14,6 +14,8 @@ mod judges;
 mod loss;
 mod losses;
 mod objective;
+mod rows;
+mod stored;
 mod trial;
 mod verdict;
 mod winner;
@@ -34,9 +36,11 @@ pub(crate) use losses::{
     judge_answer,
 };
 pub(crate) use objective::contribution;
+pub(crate) use rows::QuestionRow;
+pub(crate) use stored::{WITH_ROWS, named_row_files};
 pub use trial::{
-    EqualTrial, FunctionFailure, MetricResult, NotEnriched, QuestionResult, ReplyFindings, RetrievalCount, TrialResult,
-    TrialUsage,
+    EqualTrial, FunctionFailure, MetricResult, NotEnriched, QuestionResult, ReplyFindings, RetrievalCount, StoredRows,
+    TrialResult, TrialUsage,
 };
 pub(crate) use verdict::nothing_retrieved;
 pub(crate) use winner::choose;
@@ -44,7 +48,6 @@ pub(crate) use winner::choose;
 use crate::{
     Error,
     budget::BudgetResult,
-    layout::RunFileName,
     search::SearchResult,
     warning::{Warning, WarningCode},
 };
@@ -52,7 +55,7 @@ use eval::{Question, dataset::DatasetReport};
 use models::Spending;
 use rag::load::{Rejected, Unread};
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, path::Path};
+use std::collections::BTreeMap;
 
 /// Everything random in results is drawn from it, so that equal runs give equal results.
 pub(crate) const SEED: u64 = 0x5EED;
@@ -92,7 +95,7 @@ impl Winner {
 /// Everything a run found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// The format of this structure.
+    /// The format of this structure: 1, or 2 without the rows of its trials.
     pub version: u32,
     /// The experiment's name.
     pub experiment: String,
@@ -180,17 +183,6 @@ pub(crate) fn no_such_trial<'a>(id: &str, known: impl Iterator<Item = &'a str>) 
 }
 
 impl Results {
-    /// Reads a run's results.
-    ///
-    /// # Errors
-    /// If they are not there or cannot be read.
-    pub fn read(folder: &Path) -> Result<Self, Error> {
-        let path = RunFileName::Results.within(folder);
-        let bytes = std::fs::read(&path).map_err(|source| Error::file("read", &path, source))?;
-        serde_json::from_slice(&bytes)
-            .map_err(|error| Error::table(format!("{}: {error}; run again to make it anew", path.display())))
-    }
-
     /// Each trial's contributions to the objective, by its id: one for each
     /// question, in the order of the dataset, on a scale from 0 to 1. None where a
     /// metric with a weight has no score.
@@ -234,6 +226,7 @@ impl Results {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::RunFileName;
 
     #[test]
     fn only_a_trial_that_won_is_the_winner_and_a_refusal_names_nobody() {

@@ -34,7 +34,10 @@ pub(crate) struct Run<'a> {
 }
 
 impl Session {
-    /// Executes the missing tasks and collects the results.
+    /// Executes the missing tasks and collects the results. The rows of each trial are in a file of the run's folder as
+    /// soon as they are collected; the results that are returned lack passages and long texts
+    /// ([`TrialResult::rows`](crate::TrialResult::rows)). [`Workspace::results`](crate::Workspace::results) reads them
+    /// whole.
     ///
     /// # Errors
     /// [`Error::Interrupted`] after a cancellation, with everything finished kept.
@@ -85,13 +88,14 @@ impl<'a> Run<'a> {
         }
         let (outcome, mut results) = searched?;
         results.warnings = warnings(session, prepared, &outcome, &mut results).await;
-        let found = serde_json::to_vec(&results).map_err(Error::table)?;
+        let found = results.to_stored_json()?;
         let provenance = RunProvenance::of(session, prepared, &outcome).to_json()?;
         write_run_documents(session, prepared).await?;
         workspace.write_run_file(&prepared.run, RunFileName::Frozen, provenance).await?;
         let summary = summary_json(&results, found.len())?;
         workspace.write_run_file(&prepared.run, RunFileName::Summary, summary).await?;
         workspace.write_run_file(&prepared.run, RunFileName::Results, found).await?;
+        workspace.remove_other_rows(&prepared.run, &results.row_files()).await?;
         workspace.point_to(&session.experiment.name, &prepared.run).await?;
         log_end(prepared, &outcome, &results);
         self.publish(&outcome).await?;
@@ -126,7 +130,7 @@ impl<'a> Run<'a> {
         let outputs: Outputs = plan.tasks.iter().enumerate().map(|(id, task)| (id, task.artifact())).collect();
         let outcome = PlanOutcome { outputs, reused: plan.tasks.len(), ..PlanOutcome::default() };
         // After Ctrl-C, no chunks are read and nothing is searched any more.
-        let part = RunPart { trials: &trials, plan: &plan, only_stored: true };
+        let part = RunPart { trials: &trials, plan: &plan, only_stored: true, keeps_rows: false };
         let mut results = gather(session, prepared, part, &outcome).await?;
         results.warnings = warnings_of_results(prepared, &results, &session.experiment.warnings.ignore);
         results.looked_for = Some(looked_for(&session.experiment.warnings.ignore, false));

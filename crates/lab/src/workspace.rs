@@ -3,6 +3,7 @@
 
 mod claimed;
 mod runs;
+mod trial_rows;
 
 pub use runs::PastRun;
 

@@ -231,6 +231,32 @@ def test_leaderboards_and_comparisons_of_a_run_that_is_kept_read_no_passages(sma
         kept.questions()
 
 
+def test_one_trial_is_read_without_the_others_and_all_together_give_the_same(small, provider):
+    experiment = reverie.Experiment(settings(small, provider.url))
+    ran = experiment.run(progress=False)
+    folder = small.folder / "store" / "runs" / ran.run
+    for path in (folder, folder / "results.json"):
+        assert reverie.Results.read(path).data == ran.data
+    kept = experiment.results()
+    assert kept.questions().rows() == ran.questions().rows() and kept.losses().rows() == ran.losses().rows()
+    with pytest.raises(ValueError, match="Results.read"):
+        reverie.Results((folder / "results.json").read_text(encoding="utf-8"))
+
+    table = pytest.importorskip("pyarrow.parquet").read_table(folder / "trials")
+    assert table.num_rows == len(ran.data["trials"]) * len(ran.data["questions"])
+    assert {f"score_{metric['name']}" for metric in ran.data["metrics"]} <= set(table.column_names)
+    answers = {(row["trial"], row["question_id"]): row["answer"] for row in ran.questions()}
+    assert {(row["trial"], row["question"]): row["answer"] for row in table.to_pylist()} == answers
+
+    (other,) = (folder / "trials").glob("t02-*.parquet")
+    other.unlink()
+    assert kept.questions("t01").rows() == ran.questions("t01").rows()
+    assert kept.passages("t01").rows() == ran.passages("t01").rows()
+    with pytest.raises(RuntimeError, match="t02-.*run again"):
+        experiment.results().questions("t02")
+    assert ran.questions("t02").rows(), "a small run is in memory"
+
+
 def test_passages_count_characters_and_bytes(small, provider):
     path = small.folder / "docs" / "00.md"
     path.write_text("Żółw. " + path.read_text(encoding="utf-8"), encoding="utf-8")

@@ -2,7 +2,7 @@
 //! were set aside, the claims of runs. Its users make all other names, and a
 //! [`Layout`] says what they mean.
 
-use crate::{Key, Layout, ObjectKind};
+use crate::{Key, Layout, ObjectKind, RunFile};
 
 /// Where checksums are.
 const CHECKSUMS: &str = "checksums";
@@ -68,9 +68,14 @@ impl Object {
         matches!(self, Self::OfLayout(ObjectKind::Artifact { .. } | ObjectKind::Partial { .. }))
     }
 
-    /// Whether it shows that a run exists. It is copied last, so that the rest of the run is there when it is found.
+    /// Whether it shows that a run exists. It is copied after what the run has made, which is there when it is found.
     pub(crate) fn is_of_run(&self) -> bool {
         matches!(self, Self::OfLayout(ObjectKind::Run { .. } | ObjectKind::Pointer))
+    }
+
+    /// Whether it shows that a run has finished. It is copied after the other files of the run.
+    pub(crate) fn finishes_run(&self) -> bool {
+        matches!(self, Self::OfLayout(ObjectKind::Run { file: RunFile::Results, .. } | ObjectKind::Pointer))
     }
 
     /// Whether only one machine can use it.

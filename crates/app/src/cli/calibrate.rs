@@ -31,6 +31,7 @@ pub struct CalibrateArguments {
 pub async fn run(cx: &CommandContext, arguments: CalibrateArguments) -> Result<u8, CommandFailure> {
     let labels: Vec<AnswerLabel> = environment::read_lines(&arguments.labels)?;
     let session = environment::open_to_read(&arguments.file.experiment, cx.setup())?;
-    let calibration = session.latest().await?.calibrate(&arguments.metric, &labels)?;
+    let calibration =
+        lab::latest_record(&session).await?.results_outline(&session).await?.calibrate(&arguments.metric, &labels)?;
     cx.finish(&calibration, render::calibration)
 }

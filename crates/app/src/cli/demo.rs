@@ -94,10 +94,13 @@ pub async fn run(cx: &CommandContext, arguments: DemoArguments) -> Result<u8, Co
     let record = lab::latest_record(&answers.session).await?;
     let pipeline = open_pipeline(cx, &answers.session, &record, None).await?;
     let answered = ask_trial(&pipeline, QUESTION, &[], None).await?;
-    let all = serde_json::json!({
-        "retrieval": retrieved.results, "answers": answers.results, "answered": answered,
-        "reports": [retrieved.report, answers.report],
-    });
+    let all = match cx.json {
+        true => serde_json::json!({
+            "retrieval": retrieved.whole_results().await?, "answers": answers.whole_results().await?,
+            "answered": answered, "reports": [retrieved.report, answers.report],
+        }),
+        false => serde_json::Value::Null,
+    };
     cx.show(&all, |_| {
         let (answer, file) = (render::answer(&answered), experiment.display());
         format!("question: {QUESTION}\n{answer}\n\nask another: reverie query \"…\" -f {file}")

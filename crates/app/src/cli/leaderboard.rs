@@ -23,8 +23,8 @@ With --json, what the leaderboard says: `winner` (null unless the verdict names
 one), `leads` (the first by the objective), `no_winner` (why none is named),
 `verdict`, `columns`, `effects`, and in `rows` each trial with a cell for each column,
 and with `losses`: how many questions ended at each step.
-Questions, passages and answers are in `results.json` of the run's folder, and
-in `reverie show TRIAL --json`.")]
+Questions, passages and answers are in `trials` of the run's folder, a Parquet
+table for each trial, and in `reverie show TRIAL --json`.")]
 pub struct LeaderboardArguments {
     #[command(flatten)]
     file: ExperimentFile,

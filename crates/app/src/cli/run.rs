@@ -14,8 +14,7 @@ use crate::{
     place::{ExecutionPlace, choose_place},
     render,
 };
-use lab::{Board, Results, Session};
-use std::path::Path;
+use lab::Board;
 
 /// Run an experiment. What is finished is never done again: after an
 /// interruption, run the same command.
@@ -78,17 +77,18 @@ pub async fn run(cx: &CommandContext, arguments: RunArguments) -> Result<u8, Com
     if let ExecutionPlace::Job(ray) = place {
         return submit::run(cx, &experiment, &ray, arguments.budget_usd).await;
     }
-    let CompleteRun { session, results, report, tracking } =
-        run_experiment(cx, experiment, arguments.budget_usd).await?;
-    let shown = show(cx, &session, &results, &report);
+    let complete = run_experiment(cx, experiment, arguments.budget_usd).await?;
+    let shown = show(cx, &complete).await;
+    let CompleteRun { results, tracking, .. } = complete;
     finish_tracking(cx, tracking).await;
     shown?;
     Ok(exit_code(&results))
 }
 
-fn show(cx: &CommandContext, session: &Session, results: &Results, report: &Path) -> Result<(), CommandFailure> {
+async fn show(cx: &CommandContext, complete: &CompleteRun) -> Result<(), CommandFailure> {
+    let CompleteRun { session, results, report, .. } = complete;
     if cx.json {
-        cx.print_json(results)?;
+        cx.print_json(&complete.whole_results().await?)?;
     } else {
         cx.print_leaderboard(&Board::of(results), &render::TableLayout::of_terminal())?;
         cx.print(format_args!("report: {}", report.display()));

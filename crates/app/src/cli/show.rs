@@ -26,7 +26,7 @@ pub struct ShowArguments {
 pub async fn run(cx: &CommandContext, arguments: ShowArguments) -> Result<u8, CommandFailure> {
     let session = environment::open_to_read(&arguments.file.experiment, cx.setup())?;
     let record = arguments.run.record(cx, &session).await?;
-    let results = &record.results(&session).await?;
+    let results = &record.results_with_rows_of(&session, &arguments.trial).await?;
     let trial = results.trial(&arguments.trial)?;
     let chosen: Vec<_> = trial
         .questions

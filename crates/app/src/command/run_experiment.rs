@@ -17,12 +17,19 @@ const INTERRUPTED_BOARD: Duration = Duration::from_secs(5);
 pub struct CompleteRun {
     /// The session of the run.
     pub session: Session,
-    /// The results of all trials.
+    /// The results of all trials, without passages and long texts.
     pub results: Results,
     /// The path of the report's page.
     pub report: PathBuf,
     /// The trackers, which may still be sending.
     pub tracking: Tracking,
+}
+
+impl CompleteRun {
+    /// The results with every passage, read from the run's folder.
+    pub async fn whole_results(&self) -> Result<Results, lab::Error> {
+        self.session.workspace().results(&self.results.run).await
+    }
 }
 
 /// Prepares and runs an experiment with the live table on standard error,

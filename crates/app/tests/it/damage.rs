@@ -137,6 +137,42 @@ fn a_store_of_an_earlier_version_is_read_and_its_damage_found_too() {
 }
 
 #[test]
+fn the_rows_of_a_trial_that_are_damaged_or_gone_concern_that_trial_alone_and_the_next_run_makes_them_again() {
+    let workspace = experiment();
+    let results = workspace.run(&["run", "--json"]).succeeds().json();
+    let folder = workspace.file(&format!("store/runs/{}/trials", results["run"].as_str().unwrap()));
+    let files = || -> Vec<PathBuf> {
+        let mut files: Vec<PathBuf> = std::fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path()).collect();
+        files.sort();
+        files
+    };
+    let (ids, before) = (results["trials"].as_array().unwrap(), files());
+    assert_eq!(before.len(), ids.len(), "{before:?}");
+    let shown = workspace.run(&["show", "t01", "--json"]).succeeds().json();
+    let of_first = ids.iter().find(|trial| trial["trial"]["id"] == "t01").unwrap();
+    assert_eq!(shown, of_first["questions"], "what `run --json` has");
+    let first = before.iter().find(|file| file.file_name().unwrap().to_string_lossy().starts_with("t01-")).unwrap();
+    flip(first);
+    let told = workspace.run(&["show", "t01"]).ends_with(1);
+    assert!(told.err.contains("t01-") && told.err.contains("run again"), "{}", told.err);
+    assert!(workspace.run(&["store", "verify"]).ends_with(1).out.contains("trials/t01-"));
+    workspace.run(&["leaderboard"]).succeeds();
+    if let Some(other) = ids.iter().find_map(|trial| trial["trial"]["id"].as_str().filter(|id| *id != "t01")) {
+        workspace.run(&["show", other]).succeeds();
+    }
+    workspace.run(&["run"]).succeeds();
+    assert_eq!((workspace.run(&["show", "t01", "--json"]).succeeds().json(), files()), (shown, before.clone()));
+    std::fs::remove_file(first).unwrap();
+    // A file that nothing names, as a killed run leaves it.
+    std::fs::write(folder.join("t01-0123456789ab.parquet"), "cut").unwrap();
+    let told = workspace.run(&["show", "t01"]).ends_with(1);
+    assert!(told.err.contains("t01-") && told.err.contains("run again"), "{}", told.err);
+    workspace.run(&["run"]).succeeds();
+    assert_eq!(files(), before);
+    workspace.run(&["store", "verify"]).succeeds();
+}
+
+#[test]
 fn results_that_are_not_what_was_written_are_not_shown() {
     let workspace = experiment();
     let results = workspace.run(&["run", "--json"]).succeeds().json();
@@ -145,7 +181,7 @@ fn results_that_are_not_what_was_written_are_not_shown() {
     // One digit of a score, and still JSON.
     std::fs::write(
         &file,
-        text.replacen("\"objective\":1", "\"objective\":2", 1).replacen("\"version\":1", "\"version\": 1", 1),
+        text.replacen("\"objective\":1", "\"objective\":2", 1).replacen("\"version\":2", "\"version\": 2", 1),
     )
     .unwrap();
     let told = workspace.run(&["leaderboard"]).ends_with(1);

@@ -32,6 +32,17 @@ fn a_store_and_a_journal_of_version_0_1_are_read() {
     let shown = workspace.run(&["show", "t01", "--json"]).succeeds();
     assert!(shown.out.contains("270 degrees"), "{}", shown.out);
     assert!(workspace.run(&["runs"]).succeeds().out.contains("animals-abb7314769d9"));
+    // Its results have the rows of their trials inside. Without a summary, the leaderboard is made of them.
+    let folder = workspace.file("store/runs/animals-abb7314769d9");
+    let results = fs::read_to_string(folder.join("results.json")).unwrap();
+    assert!(results.contains("270 degrees") && !folder.join("trials").exists());
+    fs::remove_file(folder.join("summary.json")).unwrap();
+    let again = workspace.run(&["leaderboard", "--json"]).succeeds().json();
+    let ids = |board: &serde_json::Value| {
+        board["rows"].as_array().unwrap().iter().map(|row| row["id"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!((ids(&again), &again["leads"]), (ids(&board), &board["leads"]));
+    assert_eq!(workspace.run(&["show", "t01", "--json"]).succeeds().json(), shown.json());
 }
 
 #[tokio::test]

@@ -145,6 +145,8 @@ async fn a_second_machine_pays_nothing_again_and_shows_the_leaderboard() {
         let name = format!("runs/{}/{file}", results["run"].as_str().unwrap());
         assert!(kept.exists(&name).await.unwrap(), "{name}");
     }
+    let rows = kept.list(&format!("runs/{}/trials", results["run"].as_str().unwrap())).await.unwrap();
+    assert_eq!(rows.len(), results["trials"].as_array().unwrap().len(), "{rows:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

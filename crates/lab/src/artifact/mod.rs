@@ -68,22 +68,26 @@ impl TableColumns {
         self
     }
 
-    fn text<'a>(self, name: &str, values: impl Iterator<Item = &'a str>) -> Self {
+    pub(crate) fn text<'a>(self, name: &str, values: impl Iterator<Item = &'a str>) -> Self {
         self.push(name, false, StringArray::from_iter_values(values))
     }
 
-    fn optional_text<'a>(self, name: &str, values: impl Iterator<Item = Option<&'a str>>) -> Self {
+    pub(crate) fn optional_text<'a>(self, name: &str, values: impl Iterator<Item = Option<&'a str>>) -> Self {
         self.push(name, true, values.collect::<StringArray>())
     }
 
     /// A nested value as JSON text.
-    fn json<T: serde::Serialize>(self, name: &str, values: impl Iterator<Item = T>) -> Self {
+    pub(crate) fn json<T: serde::Serialize>(self, name: &str, values: impl Iterator<Item = T>) -> Self {
         let texts = values.map(|value| serde_json::to_string(&value).unwrap_or_else(|error| format!("\"{error}\"")));
         self.push(name, false, StringArray::from_iter_values(texts))
     }
 
     /// An optional nested value as JSON text.
-    fn optional_json<T: serde::Serialize>(self, name: &str, values: impl Iterator<Item = Option<T>>) -> Self {
+    pub(crate) fn optional_json<T: serde::Serialize>(
+        self,
+        name: &str,
+        values: impl Iterator<Item = Option<T>>,
+    ) -> Self {
         let text = |value: T| serde_json::to_string(&value).unwrap_or_else(|error| format!("\"{error}\""));
         self.push(name, true, values.map(|value| value.map(text)).collect::<StringArray>())
     }
@@ -104,11 +108,15 @@ impl TableColumns {
         self.push(name, false, UInt64Array::from_iter_values(values))
     }
 
+    pub(crate) fn optional_u64(self, name: &str, values: impl Iterator<Item = Option<u64>>) -> Self {
+        self.push(name, true, values.collect::<UInt64Array>())
+    }
+
     fn f64(self, name: &str, values: impl Iterator<Item = f64>) -> Self {
         self.push(name, false, Float64Array::from_iter_values(values))
     }
 
-    fn optional_f64(self, name: &str, values: impl Iterator<Item = Option<f64>>) -> Self {
+    pub(crate) fn optional_f64(self, name: &str, values: impl Iterator<Item = Option<f64>>) -> Self {
         self.push(name, true, values.collect::<Float64Array>())
     }
 
@@ -127,7 +135,7 @@ impl TableColumns {
 pub struct TableBatch<'a>(&'a RecordBatch);
 
 impl TableBatch<'_> {
-    fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.num_rows()
     }
 
@@ -138,7 +146,7 @@ impl TableBatch<'_> {
             .ok_or_else(|| Error::table(format!("the column `{name}` is missing or of another type")))
     }
 
-    fn text(&self, name: &str) -> Result<&StringArray, Error> {
+    pub(crate) fn text(&self, name: &str) -> Result<&StringArray, Error> {
         self.column(name)
     }
 
@@ -155,7 +163,7 @@ impl TableBatch<'_> {
     }
 }
 
-fn optional_text(array: &StringArray, i: usize) -> Option<String> {
+pub(crate) fn optional_text(array: &StringArray, i: usize) -> Option<String> {
     (!array.is_null(i)).then(|| array.value(i).to_owned())
 }
 
@@ -163,7 +171,7 @@ fn optional_u32(array: &UInt32Array, i: usize) -> Option<u32> {
     (!array.is_null(i)).then(|| array.value(i))
 }
 
-fn json<T: serde::de::DeserializeOwned>(array: &StringArray, i: usize) -> Result<T, Error> {
+pub(crate) fn json<T: serde::de::DeserializeOwned>(array: &StringArray, i: usize) -> Result<T, Error> {
     serde_json::from_str(array.value(i)).map_err(Error::table)
 }
 

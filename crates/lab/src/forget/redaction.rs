@@ -2,9 +2,15 @@
 //! marker, and scores stay.
 //!
 //! The files are changed as JSON and not through the types of this version, so that the files of every version can be
-//! changed, and nothing else in them is lost.
+//! changed, and nothing else in them is lost. Only the rows of a trial, which are a table, are read as what they are.
 
 use super::findings::DocumentSigns;
+use crate::{
+    artifact,
+    results::{QuestionResult, QuestionRow},
+};
+use bytes::Bytes;
+use eval::{Missing, Score, Scored};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
@@ -26,6 +32,12 @@ pub(super) struct RedactionCount {
 impl RedactionCount {
     fn is_nothing(self) -> bool {
         self == Self::default()
+    }
+
+    fn add(&mut self, other: Self) {
+        self.passages += other.passages;
+        self.answers += other.answers;
+        self.texts += other.texts;
     }
 }
 
@@ -65,14 +77,49 @@ pub(super) fn redact_lines(bytes: &[u8], signs: &DocumentSigns) -> Option<(Vec<u
             lines.extend_from_slice(line);
         } else {
             lines.extend(value.to_string().into_bytes());
-            count.passages += changed.passages;
-            count.answers += changed.answers;
-            count.texts += changed.texts;
+            count.add(changed);
         }
         lines.push(b'\n');
     }
     let torn_text = is_torn && signs.fingerprint.is_in(&String::from_utf8_lossy(bytes));
     (!count.is_nothing() || torn_text).then_some((lines, count))
+}
+
+/// The changed file of a trial's rows; none if it holds nothing of the documents, or if another version wrote it in
+/// another format.
+pub(super) fn redact_rows(bytes: &[u8], signs: &DocumentSigns) -> Option<(Bytes, RedactionCount)> {
+    let mut rows: Vec<QuestionRow> = artifact::decode(Bytes::copy_from_slice(bytes)).ok()?;
+    let mut count = RedactionCount::default();
+    for row in &mut rows {
+        let mut value = serde_json::to_value(&row.result).ok()?;
+        let changed = redact_value(&mut value, signs);
+        if !changed.is_nothing() {
+            row.result = serde_json::from_value(value).unwrap_or_else(|_| with_values_only(&row.result));
+            count.add(changed);
+        }
+    }
+    if count.is_nothing() {
+        return None;
+    }
+    artifact::encode(&rows).ok().map(|bytes| (bytes, count))
+}
+
+/// A row without any text, in place of one that cannot be read any more without the text of the documents.
+fn with_values_only(row: &QuestionResult) -> QuestionResult {
+    let forgotten = || Score::Missing(Missing::NotAsked(FORGOTTEN_TEXT.to_owned()));
+    let value = |scored: &Scored| scored.score.value().map_or_else(forgotten, Score::Value);
+    QuestionResult {
+        question: row.question.clone(),
+        queries: Vec::new(),
+        query_fallback: None,
+        remarks: Vec::new(),
+        passages: Vec::new(),
+        answer: None,
+        error: Some(FORGOTTEN_TEXT.to_owned()),
+        trace: None,
+        scores: row.scores.iter().map(|(metric, scored)| (metric.clone(), Scored::plain(value(scored)))).collect(),
+        loss: None,
+    }
 }
 
 /// The changed text of an experiment file, whose golden questions and prompts may quote the documents. None if it holds

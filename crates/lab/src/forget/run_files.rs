@@ -2,7 +2,7 @@
 
 use super::{
     findings::DocumentSigns,
-    redaction::{redact_documents, redact_experiment, redact_json, redact_lines, redact_provenance},
+    redaction::{redact_documents, redact_experiment, redact_json, redact_lines, redact_provenance, redact_rows},
 };
 use crate::{
     Error,
@@ -40,7 +40,7 @@ pub(super) async fn changed_files(
     }
     for name in names {
         let run = match NamedObject::of(name) {
-            NamedObject::RunFile { run, .. } => run,
+            NamedObject::RunFile { run, .. } | NamedObject::TrialRows { run, .. } => run,
             NamedObject::WorkerLog => OF_WORKERS,
             _ => continue,
         };
@@ -53,10 +53,13 @@ pub(super) async fn changed_files(
             found.files.entry(run.to_owned()).or_default().insert(name.clone());
         }
     }
-    // The size of the results stands in the summary, and what they say in the report.
+    // The names of changed rows stand in the results, their size in the summary, and what they say in the report.
     let has = |name: &String| names.contains(name);
     for (run, files) in &mut found.files {
         let [results, summary] = [RunFileName::Results, RunFileName::Summary].map(|file| layout::run_file(run, file));
+        if files.iter().any(|name| row_file(name).is_some()) && has(&results) {
+            files.insert(results.clone());
+        }
         if files.contains(&results) && has(&summary) {
             files.insert(summary);
         }
@@ -86,6 +89,14 @@ pub(super) async fn changed_files(
     };
     found.of_reports = names.iter().filter(of_report).cloned().collect();
     Ok(found)
+}
+
+/// The name of a file of rows in its folder; none if the object is another one.
+fn row_file(name: &str) -> Option<&str> {
+    match NamedObject::of(name) {
+        NamedObject::TrialRows { file, .. } => Some(file),
+        _ => None,
+    }
 }
 
 /// Golden questions with evidence in the documents.
@@ -118,21 +129,65 @@ fn changed(name: &str, bytes: &[u8], signs: &DocumentSigns) -> Option<Vec<u8>> {
         NamedObject::RunFile { file: Some(RunFileName::Documents), .. } => {
             redact_documents(bytes, signs).map(|(lines, _)| lines)
         }
+        NamedObject::TrialRows { .. } => redact_rows(bytes, signs).map(|(rows, _)| rows.to_vec()),
         _ if name.ends_with(".jsonl") => redact_lines(bytes, signs).map(|(lines, _)| lines),
         _ => redact_json(bytes, signs).map(|(value, _)| json(value)),
     }
 }
 
+/// The results without the documents, which name the files that took the place of others; none if nothing changes.
+fn changed_results(
+    name: &str,
+    bytes: &[u8],
+    signs: &DocumentSigns,
+    renamed: &BTreeMap<String, String>,
+) -> Option<Vec<u8>> {
+    let redacted = changed(name, bytes, signs);
+    if renamed.is_empty() {
+        return redacted;
+    }
+    let mut value: Value = serde_json::from_slice(redacted.as_deref().unwrap_or(bytes)).ok()?;
+    for trial in value.get_mut("trials").and_then(Value::as_array_mut).into_iter().flatten() {
+        let Some(file) = trial.pointer_mut("/rows/file") else { continue };
+        if let Some(new) = file.as_str().and_then(|file| renamed.get(file)) {
+            *file = new.as_str().into();
+        }
+    }
+    Some(value.to_string().into_bytes())
+}
+
+/// Writes the changed rows of a run's trials into files beside those that hold the documents. Returns the names of the
+/// new files by the names of the old ones.
+async fn write_changed_rows(
+    store: &ArtifactStore,
+    run: &str,
+    files: &BTreeSet<String>,
+    signs: &DocumentSigns,
+) -> Result<BTreeMap<String, String>, Error> {
+    let mut renamed = BTreeMap::new();
+    for name in files {
+        let Some(file) = row_file(name) else { continue };
+        let Some(new) = store.get(name).await?.and_then(|bytes| changed(name, &bytes, signs)) else { continue };
+        // A name is `<trial>-<digest>.parquet`.
+        let new_file = layout::rows_file(file.rsplit_once('-').map_or(file, |(trial, _)| trial), &new);
+        store.replace(&layout::trial_rows(run, &new_file), new).await?;
+        renamed.insert(file.to_owned(), new_file);
+    }
+    Ok(renamed)
+}
+
 /// Writes the files of runs anew, each whole. Reports go first, because they are made from results; and a summary is written
-/// before the results whose size it holds, so that it never belongs to other results than those beside it.
+/// before the results whose size it holds, so that it never belongs to other results than those beside it. Rows of
+/// trials are written before the results that name them, and those of before go when nothing names them any more.
 pub(super) async fn rewrite(store: &ArtifactStore, found: &StoredRunFiles, signs: &DocumentSigns) -> Result<(), Error> {
     for name in &found.of_reports {
         store.remove(name).await?;
     }
     for (run, files) in &found.files {
         let [results, summary] = [RunFileName::Results, RunFileName::Summary].map(|file| layout::run_file(run, file));
+        let renamed = write_changed_rows(store, run, files, signs).await?;
         let new_results = match store.get(&results).await? {
-            Some(bytes) if files.contains(&results) => changed(&results, &bytes, signs),
+            Some(bytes) if files.contains(&results) => changed_results(&results, &bytes, signs, &renamed),
             _ => None,
         };
         if files.contains(&summary)
@@ -148,11 +203,78 @@ pub(super) async fn rewrite(store: &ArtifactStore, found: &StoredRunFiles, signs
         if let Some(results_bytes) = new_results {
             store.replace(&results, results_bytes).await?;
         }
-        for name in files.iter().filter(|name| **name != results && **name != summary) {
+        for old in renamed.keys() {
+            store.remove(&layout::trial_rows(run, old)).await?;
+        }
+        let is_other = |name: &&String| **name != results && **name != summary && row_file(name).is_none();
+        for name in files.iter().filter(is_other) {
             if let Some(new) = store.get(name).await?.and_then(|bytes| changed(name, &bytes, signs)) {
                 store.replace(name, new).await?;
             }
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        layout::LAYOUT,
+        results::{Results, fixture},
+    };
+    use rag::Passage;
+
+    const TEXT: &str = "She breeds black swans in a pond that nobody else may enter.";
+
+    #[tokio::test]
+    async fn rows_with_the_document_get_another_name_in_the_results_and_their_file_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = ArtifactStore::open(&folder.path().to_string_lossy(), &[], LAYOUT).unwrap();
+        let mut signs = DocumentSigns::default();
+        signs.versions.insert("swans.md".to_owned(), BTreeSet::new());
+        signs.fingerprint.add(TEXT);
+        let mut results = fixture::results(2);
+        let run = results.run.clone();
+        results.trials[1].questions[2].passages = vec![Passage::of_text("swans.md".to_owned(), TEXT.to_owned())];
+        let whole = results.clone();
+        let mut kept = Vec::new();
+        for trial in results.trials {
+            let (trial, bytes) = trial.into_file().unwrap();
+            store.replace(&layout::trial_rows(&run, &trial.rows.as_ref().unwrap().file), bytes).await.unwrap();
+            kept.push(trial);
+        }
+        results.trials = kept;
+        let files = results.row_files();
+        let written = results.to_stored_json().unwrap();
+        let summary = serde_json::json!({ "results_bytes": written.len(), "questions": [] }).to_string();
+        store.replace(&layout::run_file(&run, RunFileName::Summary), summary).await.unwrap();
+        store.replace(&layout::run_file(&run, RunFileName::Results), written).await.unwrap();
+
+        let names = store.list("runs").await.unwrap();
+        let found = changed_files(&store, &names, &signs).await.unwrap();
+        assert_eq!(
+            found.files[&run].len(),
+            3,
+            "the rows, the results that name them, their summary: {:?}",
+            found.files
+        );
+        rewrite(&store, &found, &signs).await.unwrap();
+
+        let place = layout::run_folder(folder.path(), &run);
+        let now = Results::read_head(&place).unwrap().row_files();
+        assert_eq!((now.len(), now.intersection(&files).count()), (2, 1), "the other trial's file stays");
+        let listed = store.list(&layout::trial_rows_of(&run)).await.unwrap();
+        assert_eq!(listed, now.iter().map(|file| layout::trial_rows(&run, file)).collect::<Vec<_>>());
+        let read = Results::read(&place).unwrap();
+        let passage = &read.trials[1].questions[2].passages[0];
+        assert_eq!((passage.document.as_str(), passage.text.as_str()), ("[forgotten]", "[forgotten]"));
+        assert_eq!(read.trials[0], whole.trials[0]);
+        let summary = store.get(&layout::run_file(&run, RunFileName::Summary)).await.unwrap().unwrap();
+        let summary: Value = serde_json::from_slice(&summary).unwrap();
+        let bytes = store.size(&layout::run_file(&run, RunFileName::Results)).await.unwrap();
+        assert_eq!(summary["results_bytes"].as_u64(), bytes);
+        let names = store.list("runs").await.unwrap();
+        assert!(changed_files(&store, &names, &signs).await.unwrap().files.is_empty());
+    }
 }

@@ -141,12 +141,12 @@ fn filter_facts(results: &Results, trial: &TrialResult) -> FilterFacts {
         return FilterFacts::default();
     }
     let mut facts = FilterFacts { wanted, ..FilterFacts::default() };
-    for (found, question) in trial.questions.iter().zip(&results.questions) {
+    for (place, (found, question)) in trial.questions.iter().zip(&results.questions).enumerate() {
         let is_filtered = question.filter.is_some() || found.queries.iter().any(|query| query.filter.is_some());
         facts.questions += usize::from(is_filtered);
         let left_few =
             found.remarks.iter().filter_map(|remark| chunks_left_by_filter(remark)).any(|left| left < wanted);
-        facts.short += usize::from(is_filtered && left_few && found.passages.len() < wanted);
+        facts.short += usize::from(is_filtered && left_few && trial.passages_at(place) < wanted);
     }
     facts
 }

@@ -91,7 +91,7 @@ async fn scores_of_a_task_that_ended_well_are_those_of_its_table() {
 async fn gathered(fixture: &Fixture) -> TrialResult {
     let prepared = &fixture.prepared;
     price::load(prepared, &fixture.plan, &fixture.outcome).await.unwrap();
-    let part = RunPart { trials: &prepared.trials, plan: &prepared.plan, only_stored: false };
+    let part = RunPart { trials: &prepared.trials, plan: &prepared.plan, only_stored: false, keeps_rows: false };
     let metrics = metrics(&prepared.run_context.experiment);
     let mut known = enriched::EnrichedCache::new();
     gather_trial(prepared, part, &fixture.outcome, 0, &metrics, &mut known).await.unwrap()

@@ -65,7 +65,10 @@ fn complete_scores(trial: &TrialResult, metrics: &[&MetricResult], part: Objecti
 
 /// The hash of a trial's output: the passages and the answer of each question. None for a trial without any output:
 /// then nothing can be compared.
-fn output_key(trial: &TrialResult) -> Option<Key> {
+pub(super) fn output_key(trial: &TrialResult) -> Option<Key> {
+    if let Some(rows) = &trial.rows {
+        return rows.output;
+    }
     let mut key = KeyBuilder::new("output");
     let mut has_output = false;
     for question in &trial.questions {

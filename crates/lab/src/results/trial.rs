@@ -7,6 +7,7 @@ use models::Ledger;
 use rag::{Answer, Passage, python::Failure, query::SearchQuery};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use store::Key;
 
 /// The description of a metric for the leaderboard: its name, range and direction, without scores.
 /// It is made before anything runs.
@@ -147,7 +148,13 @@ pub struct TrialResult {
     /// Why it was not asked all questions, if a search stopped it.
     #[serde(default)]
     pub stopped: Option<Stop>,
+    /// The file of its rows, as long as `questions` lacks something of them; none if `questions` has them whole. They
+    /// are missing in what [`Results::read_head`](super::Results::read_head) reads. Otherwise they lack passages, and
+    /// the texts of answers, of hypothetical passages and of explanations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<StoredRows>,
     /// Per question, in the order of the dataset.
+    #[serde(default)]
     pub questions: Vec<QuestionResult>,
     /// Tasks that failed, and why.
     pub failures: Vec<String>,
@@ -185,11 +192,33 @@ impl TrialResult {
             retrieval: None,
             replies: None,
             stopped: None,
+            rows: None,
             questions,
             failures: Vec::new(),
             function_failures: Vec::new(),
         }
     }
+
+    /// How many passages the question at this place has.
+    pub(crate) fn passages_at(&self, place: usize) -> usize {
+        match &self.rows {
+            Some(rows) => rows.passages.get(place).copied().unwrap_or_default(),
+            None => self.questions.get(place).map_or(0, |question| question.passages.len()),
+        }
+    }
+}
+
+/// The file that has a trial's rows, and what is known of them without it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredRows {
+    /// The file's name, in the folder `trials` of the run.
+    pub file: String,
+    /// The hash of passages and answers; none if there are none, or if the rows were not read.
+    #[serde(skip)]
+    pub(super) output: Option<Key>,
+    /// How many passages each question has; empty if the rows were not read.
+    #[serde(skip)]
+    pub(super) passages: Vec<usize>,
 }
 
 /// What is known of the replies of a system.

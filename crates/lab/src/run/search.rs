@@ -62,7 +62,12 @@ pub(super) async fn search(run: &mut Run<'_>) -> Result<(PlanOutcome, Results), 
     let (search, evaluate) = (&session.experiment.search, &session.experiment.evaluate);
     if search.is_exhaustive() {
         return run
-            .execute_and_gather(RunPart { trials: &prepared.trials, plan: &prepared.plan, only_stored: false })
+            .execute_and_gather(RunPart {
+                trials: &prepared.trials,
+                plan: &prepared.plan,
+                only_stored: false,
+                keeps_rows: true,
+            })
             .await;
     }
     let QuestionOrder { compared: order, held_back } = QuestionOrder::of(evaluate, &prepared.questions);
@@ -112,7 +117,7 @@ pub(super) async fn search(run: &mut Run<'_>) -> Result<(PlanOutcome, Results), 
     };
     let (trials, plan) = plan_questions(session, prepared, &seen.iter().map(questions).collect::<Vec<_>>());
     let (mut outcome, mut results) =
-        run.execute_and_gather(RunPart { trials: &trials, plan: &plan, only_stored: false }).await?;
+        run.execute_and_gather(RunPart { trials: &trials, plan: &plan, only_stored: false, keeps_rows: true }).await?;
     outcome.executed += executed;
     results.executed = outcome.executed;
     let stops = strategy.stops(&seen).into_iter();

@@ -98,8 +98,10 @@ pub struct RunView {
     pub usage: Vec<UsagePoint>,
     /// The scores so far, in the order in which they were found.
     pub scores: Vec<ScorePoint>,
-    /// The results, once the run has ended.
+    /// The results, once the run has ended: without passages and long texts, which are in `folder`.
     pub results: Option<Arc<Results>>,
+    /// The run's folder.
+    pub(super) folder: PathBuf,
     /// The leaderboard of the results.
     pub board: Option<Arc<Board>>,
     /// The report's page, once the run has ended.
@@ -121,6 +123,7 @@ impl RunView {
             usage: Vec::new(),
             scores: Vec::new(),
             results: None,
+            folder: PathBuf::new(),
             board: None,
             report: None,
         }
@@ -144,7 +147,7 @@ pub(crate) struct RunReader {
 
 impl RunReader {
     pub(crate) fn new(folder: PathBuf, run: &str, experiment: Arc<Experiment>) -> Self {
-        let view = RunView::new(run, experiment);
+        let view = RunView { folder: folder.clone(), ..RunView::new(run, experiment) };
         let tail = Tail { path: RunFileName::Events.within(&folder), read: 0, rest: Vec::new() };
         Self {
             folder,
@@ -164,7 +167,7 @@ impl RunReader {
             self.line(&line);
         }
         if self.view.state == RunState::Finished && self.view.results.is_none() {
-            let results = Results::read(&self.folder)?;
+            let results = Results::read_outline(&self.folder)?;
             self.view.board = Some(Arc::new(Board::of(&results)));
             self.view.results = Some(Arc::new(results));
         }

@@ -8,9 +8,10 @@ use super::Workspace;
 use crate::{
     Error,
     layout::{self, RunFileName},
-    results::Results,
+    results::named_row_files,
     run_summary::RunHead,
 };
+use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -196,15 +197,24 @@ impl Workspace {
         if !is_name {
             return Ok(false);
         }
-        let others = [RunFileName::Experiment, RunFileName::Documents, RunFileName::Frozen, RunFileName::Summary];
-        for file in [RunFileName::Results].into_iter().chain(others) {
-            match self.store.get(&layout::run_file(run, file)).await? {
-                Some(bytes) => self.write_run_file(run, file, bytes).await?,
-                None if file == RunFileName::Results => return Ok(false),
-                None => {}
+        let Some(results) = self.store.get(&layout::run_file(run, RunFileName::Results)).await? else {
+            return Ok(false);
+        };
+        self.fetch_rows(run, &results).await?;
+        for file in [RunFileName::Experiment, RunFileName::Documents, RunFileName::Frozen, RunFileName::Summary] {
+            if let Some(bytes) = self.store.get(&layout::run_file(run, file)).await? {
+                self.write_run_file(run, file, bytes).await?;
             }
         }
+        self.write_results(run, results).await?;
         Ok(true)
+    }
+
+    /// Writes results that were fetched, after everything else.
+    async fn write_results(&self, run: &str, results: Bytes) -> Result<(), Error> {
+        let files = named_row_files(&results);
+        self.write_run_file(run, RunFileName::Results, results).await?;
+        self.remove_other_rows(run, &files).await
     }
 
     /// Brings an experiment's last finished run to this machine; returns its id.
@@ -214,20 +224,11 @@ impl Workspace {
             let (experiment, place) = (experiment.to_owned(), self.store.location().to_string());
             Error::NoRun { experiment, what: "finished run", place }
         })?;
-        // The results, which are large, are compared with their checksum where they are read.
+        // The results are compared with their checksum where they are read.
         for file in [RunFileName::Summary, RunFileName::Frozen] {
             self.check_run_file(&run, file).await?;
         }
         Ok(run)
-    }
-
-    /// The results of a run whose folder is on this machine.
-    ///
-    /// # Errors
-    /// If they are not what was written, or cannot be read.
-    pub(crate) async fn results(&self, run: &str) -> Result<Results, Error> {
-        self.check_run_file(run, RunFileName::Results).await?;
-        Results::read(&self.run_folder(run))
     }
 
     /// Compares a file of a run's folder with its checksum.
@@ -261,6 +262,7 @@ impl Workspace {
         for file in RunFileName::ALL {
             match file {
                 RunFileName::Report => self.publish_report(run).await?,
+                RunFileName::Results => self.publish_results(run).await?,
                 _ => self.publish_file(run, file).await?,
             }
         }
@@ -311,7 +313,7 @@ impl Workspace {
                 return Ok(());
             }
         }
-        // The results, which are large, are fetched once.
+        // The results, whose rows are large, are fetched once.
         if head.is_none() || RunHead::of_folder(&self.run_folder(&run)) != head {
             for file in [RunFileName::Experiment, RunFileName::Documents, RunFileName::Frozen] {
                 if let Some(bytes) = fetch(file).await? {
@@ -322,10 +324,14 @@ impl Workspace {
                 None => fetch(RunFileName::Results).await?,
                 here => here,
             };
-            for (file, bytes) in [(RunFileName::Summary, summary), (RunFileName::Results, results)] {
-                if let Some(bytes) = bytes {
-                    self.write_run_file(&run, file, bytes).await?;
-                }
+            if let Some(results) = &results {
+                self.fetch_rows(&run, results).await?;
+            }
+            if let Some(summary) = summary {
+                self.write_run_file(&run, RunFileName::Summary, summary).await?;
+            }
+            if let Some(results) = results {
+                self.write_results(&run, results).await?;
             }
         }
         self.point_to(experiment, &run).await

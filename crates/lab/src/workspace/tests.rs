@@ -1,7 +1,11 @@
 //! A workspace on a folder, and on a store that is elsewhere.
 
 use super::*;
-use crate::layout::RunFileName;
+use crate::{
+    layout::RunFileName,
+    results::{Results, fixture},
+    run_summary::summary_json,
+};
 use models::ModelDirectory;
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;
@@ -148,6 +152,88 @@ async fn the_results_of_a_run_are_fetched_once_and_its_time_is_read_from_its_sum
     assert_eq!((other.latest_run("x").await?.as_str(), kept("x-1")?.as_str()), ("x-1", "second results"));
     let past = other.past_runs()?;
     assert_eq!((past.len(), past[0].experiment.as_str(), past[0].run.as_str(), past[0].time_ms), (1, "x", "x-1", 2));
+    Ok(())
+}
+
+/// Results with rows that say this.
+fn saying(text: &str, time_ms: i64) -> Results {
+    let mut results = Results { run: "x-1".to_owned(), time_ms, ..fixture::results(2) };
+    for trial in &mut results.trials {
+        trial.questions[0].passages = vec![rag::Passage::of_text("a.md".to_owned(), text.to_owned())];
+    }
+    // The second trial is the same whatever the text.
+    results.trials[1].questions[0].passages.clear();
+    results
+}
+
+/// Writes results as a run does: the rows of trials first, and `results.json` last.
+async fn write_results(workspace: &Workspace, whole: &Results) -> TestResult {
+    let mut results = Results { trials: Vec::new(), ..whole.clone() };
+    for trial in whole.trials.clone() {
+        results.trials.push(workspace.keep_rows("x-1", trial).await?);
+    }
+    let written = results.to_stored_json()?;
+    workspace.write_run_file("x-1", RunFileName::Frozen, "{}").await?;
+    workspace.write_run_file("x-1", RunFileName::Summary, summary_json(&results, written.len())?).await?;
+    workspace.write_run_file("x-1", RunFileName::Results, written).await?;
+    workspace.remove_other_rows("x-1", &results.row_files()).await?;
+    workspace.point_to("x", "x-1").await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_rows_of_trials_go_where_the_results_go_and_those_of_before_are_removed() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let workspace = open(folder.path(), "memory:///prefix")?;
+    let other = Workspace { root: folder.path().join("other"), ..open(folder.path(), "memory:///prefix")? };
+    let other = Workspace {
+        local: ArtifactStore::open(&other.root.to_string_lossy(), &[], LAYOUT)?,
+        store: workspace.store.clone(),
+        ..other
+    };
+    let mut before: Vec<String> = Vec::new();
+    for (text, time_ms) in [("oats", 1), ("rye", 2)] {
+        write_results(&workspace, &saying(text, time_ms)).await?;
+        workspace.publish("x", "x-1").await?;
+        assert_eq!(other.latest_run("x").await?, "x-1");
+        let names = workspace.local.list("runs/x-1/trials").await?;
+        for store in [&workspace.store, &other.local] {
+            assert_eq!(store.list("runs/x-1/trials").await?, names, "{text}");
+        }
+        assert_eq!((names.len(), before.iter().filter(|name| names.contains(name)).count()), (2, before.len() / 2));
+        for place in [&workspace, &other] {
+            assert_eq!(place.results("x-1").await?, saying(text, time_ms));
+        }
+        before = names;
+    }
+    // Rows that were not brought along are fetched when somebody looks at them.
+    for name in &before {
+        other.local.remove(name).await?;
+    }
+    assert_eq!(other.results_with_rows_of("x-1", "t01").await?.trials[0], saying("rye", 2).trials[0]);
+    assert_eq!(other.local.list("runs/x-1/trials").await?, before);
+    // A run that is asked for by its id.
+    std::fs::remove_dir_all(other.run_folder("x-1"))?;
+    assert_eq!(other.find_run("x", "x-1").await?, "x-1");
+    assert_eq!(other.results("x-1").await?, saying("rye", 2));
+    Ok(())
+}
+
+#[tokio::test]
+async fn rows_of_a_run_that_was_killed_before_its_results_are_written_change_nothing() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let workspace = open(folder.path(), "store")?;
+    write_results(&workspace, &saying("oats", 1)).await?;
+    for trial in saying("rye", 2).trials {
+        workspace.keep_rows("x-1", trial).await?;
+    }
+    assert_eq!(workspace.local.list("runs/x-1/trials").await?.len(), 3);
+    assert_eq!(workspace.results("x-1").await?, saying("oats", 1));
+    let head = workspace.results_head("x-1").await?;
+    assert!(head.trials.iter().all(|trial| trial.questions.is_empty()));
+    write_results(&workspace, &saying("rye", 2)).await?;
+    assert_eq!(workspace.local.list("runs/x-1/trials").await?.len(), 2);
+    assert_eq!(workspace.results("x-1").await?, saying("rye", 2));
     Ok(())
 }
 

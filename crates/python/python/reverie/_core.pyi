@@ -363,13 +363,18 @@ class Questions:
 class Results:
     """What a run found; `reverie.Results` makes tables and pages of it."""
 
-    def __new__(cls, text: str) -> Results:
-        """Reads `results.json`; `ValueError` if the text is none."""
+    def __new__(cls, text: str, folder: str | os.PathLike[str] | None = None) -> Results:
+        """Reads `results.json`, and the rows of its trials in `folder`; `ValueError` if the text is none, or if it lacks
+        rows and no folder is given."""
     @staticmethod
     def of(name: str, store: str, base: str | os.PathLike[str], run: str | None = None) -> Results:
         """The results of an experiment's last run in a store, or of this run."""
     def text(self) -> str:
-        """Everything, as in `results.json`."""
+        """Everything, with the rows of all trials."""
+    def head_text(self) -> str:
+        """Everything but the rows of trials."""
+    def trial_text(self, trial: str) -> str:
+        """One trial with its rows."""
     def board(self) -> dict[str, Any]:
         """The leaderboard."""
     def compare(self, first: str, second: str) -> list[dict[str, Any]]:
@@ -378,8 +383,8 @@ class Results:
         """The scores of a trial, as the JSON that `score` gives."""
     def finalists(self, best: int, more: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The first trials as spaces of an experiment; `more` replaces values on these axes."""
-    def characters(self) -> dict[str, dict[str, list[int]]]:
-        """Where passages begin and end in characters: by document, by `START-END` in bytes."""
+    def characters(self, trial: str | None = None) -> dict[str, dict[str, list[int]]]:
+        """Where passages of a trial, or of all, begin and end in characters: by document, by `START-END` in bytes."""
     def calibrate(self, metric: str, labels: Any) -> dict[str, Any]:
         """A judged metric compared with people's labels."""
     def report(self) -> str:

@@ -72,7 +72,7 @@ class Results:
     """
 
     def __init__(self, results: str | _core.Results) -> None:
-        """Reads the text of a `results.json`."""
+        """Reads the JSON of whole results: of `reverie run --json`, or a `results.json` of an earlier version."""
         self._core = _core.Results(results) if isinstance(results, str) else results
         self._board: dict[str, Any] = self._core.board()
         self.experiment: str = self._board["experiment"]
@@ -127,14 +127,20 @@ class Results:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Results:
-        """Reads `results.json` of a run, or a run's folder."""
+        """Reads a run's folder, or its `results.json`, beside which the folder `trials` has what each trial found."""
         path = Path(path)
-        return cls((path / "results.json" if path.is_dir() else path).read_text(encoding="utf-8"))
+        file = path / "results.json" if path.is_dir() else path
+        return cls(_core.Results(file.read_text(encoding="utf-8"), file.parent))
 
     @cached_property
     def data(self) -> dict[str, Any]:
-        """Everything, as in `results.json`."""
+        """Everything, as `reverie run --json` prints it: also each passage of each trial, which takes memory."""
         return json.loads(self._core.text())
+
+    @cached_property
+    def _head(self) -> dict[str, Any]:
+        """Everything but what trials found for each question."""
+        return json.loads(self._core.head_text())
 
     @property
     def trials(self) -> list[Trial]:
@@ -247,7 +253,7 @@ class Results:
         Args:
             trial: Only this one.
         """
-        metrics = [metric["name"] for metric in self.data["metrics"]]
+        metrics = [metric["name"] for metric in self._head["metrics"]]
         columns = [("trial", "text"), ("question_id", "text"), ("question", "text"), ("reference", "text")]
         columns += [("answer", "text"), ("error", "text"), ("retrieved", "texts"), ("seconds", "real")]
         columns += [(name, "real") for name in metrics] + [("missing", "struct")]
@@ -278,7 +284,7 @@ class Results:
         columns += [("book", "text"), ("heading", "text"), ("start", "count"), ("end", "count")]
         columns += [("start_byte", "count"), ("end_byte", "count")]
         rows = []
-        characters = self._characters
+        characters = self._characters(None if trial is None else self._check_trial(trial))
         for each, result, asked in self._question_rows(trial):
             cited = (result["answer"] or {}).get("citations", [])
             for rank, passage in enumerate(result["passages"], 1):
@@ -324,21 +330,29 @@ class Results:
             rows.append([*row, chunk.get("shared_terms")])
         return Table(columns, rows)
 
+    def _characters(self, trial: str | None) -> dict[str, dict[str, list[int]]]:
+        """Where passages of a trial, or of all, begin and end in characters, by document and by bytes."""
+        if trial not in self._counted_characters:
+            try:
+                self._counted_characters[trial] = self._core.characters(trial)
+            except (ValueError, RuntimeError, OSError):
+                # The documents are gone, or cannot be read: the bytes are all that is known.
+                self._counted_characters[trial] = {}
+        return self._counted_characters[trial]
+
     @cached_property
-    def _characters(self) -> dict[str, dict[str, list[int]]]:
-        """Where passages begin and end in characters, by document and by bytes."""
-        try:
-            return self._core.characters()
-        except (ValueError, RuntimeError, OSError):
-            # The documents are gone, or cannot be read: the bytes are all that is known.
-            return {}
+    def _counted_characters(self) -> dict[str | None, dict[str, dict[str, list[int]]]]:
+        """What `_characters` has found so far."""
+        return {}
 
     def _question_rows(self, trial: str | None) -> Iterator[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
         """Trials with what they made of each question, and the question."""
-        golden = {question["id"]: question for question in self.data["questions"]}
+        golden = {question["id"]: question for question in self._head["questions"]}
         only = None if trial is None else self._check_trial(trial)
-        for each in self.data["trials"]:
-            if only in (None, each["trial"]["id"]):
+        for known in self._head["trials"]:
+            if only in (None, known["trial"]["id"]):
+                # One trial at a time is in memory.
+                each = json.loads(self._core.trial_text(known["trial"]["id"]))
                 yield from ((each, result, golden[result["question"]]) for result in each["questions"])
 
     def failures(self) -> Table:
@@ -350,9 +364,9 @@ class Results:
         rest.
         """
         names = ("trial", "stage", "label", "function", "file", "kind", "message", "traceback")
-        golden = {question["id"]: question["question"] for question in self.data["questions"]}
+        golden = {question["id"]: question["question"] for question in self._head["questions"]}
         rows = []
-        for trial in self.data["trials"]:
+        for trial in self._head["trials"]:
             functions = trial.get("function_failures", [])
             rows += [
                 [*(each[name] for name in names[:6]), each["question"], golden.get(each["question"])]

@@ -206,6 +206,7 @@ impl PyExperiment {
         let run = || async move {
             let prepared = session.prepare().await?;
             let (results, tracking) = app::library::run(&session, &prepared).await;
+            let results = results.map(|results| (session.workspace().run_folder(&results.run), results));
             // The trials that are scored are kept.
             if matches!(results, Err(Error::Interrupted))
                 && let Ok(Some(scored)) = session.so_far(&prepared).await
@@ -214,11 +215,11 @@ impl PyExperiment {
             }
             Ok((results, tracking.finish().await))
         };
-        let ended: PyResult<(Result<lab::Results, Error>, Vec<String>)> =
+        let ended: PyResult<(Result<(PathBuf, lab::Results), Error>, Vec<String>)> =
             wait(py, &cancel, run, report_progress(&progress, on_progress));
         let partial = partial.into_inner().unwrap_or_else(PoisonError::into_inner);
         let with_scored = |raised: PyErr| match partial {
-            Some(scored) => attach_partial(py, raised, PyResults::of_run(scored, self.experiment.clone())),
+            Some(scored) => attach_partial(py, raised, PyResults::of_experiment(scored, self.experiment.clone())),
             None => raised,
         };
         let (results, notes) = match ended {
@@ -233,7 +234,7 @@ impl PyExperiment {
             }
         }
         match results {
-            Ok(results) => Ok(PyResults::of_run(results, self.experiment.clone())),
+            Ok((folder, results)) => PyResults::of_run(results, self.experiment.clone(), folder),
             Err(failed) => Err(with_scored(python_error(failed))),
         }
     }

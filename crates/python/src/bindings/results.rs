@@ -17,8 +17,11 @@ use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, path::PathBuf, sync::OnceLock};
 use tokio_util::sync::CancellationToken;
 
+/// A run of fewer bytes of rows is read as soon as it ends, so that its results stay what they are if it runs again.
+const FEW_BYTES: u64 = 8 << 20;
+
 /// The results of a run. What its leaderboard says is there at once; the rest,
-/// which holds every passage, is read on demand.
+/// which holds every passage, is read on demand: of one trial, or of all.
 #[pyclass(frozen, module = "reverie._core", name = "Results")]
 pub(crate) struct PyResults {
     board: lab::Board,
@@ -30,7 +33,18 @@ enum ResultsSource {
     /// In memory, with the experiment if it is known.
     Here(Box<lab::Results>, Option<Box<lab::Experiment>>),
     /// In the run's folder, and in memory once they were read.
-    Kept { experiment: Box<lab::Experiment>, record: Box<lab::RunRecord>, read: OnceLock<Box<lab::Results>> },
+    Kept(Box<KeptResults>),
+}
+
+/// Results in a run's folder.
+struct KeptResults {
+    experiment: lab::Experiment,
+    folder: PathBuf,
+    /// None for a run that has just ended, whose head has the scores.
+    record: Option<lab::RunRecord>,
+    /// Everything but the rows of trials, or with what statistics need of them.
+    head: OnceLock<Box<lab::Results>>,
+    whole: OnceLock<Box<lab::Results>>,
 }
 
 impl From<lab::Results> for PyResults {
@@ -40,16 +54,28 @@ impl From<lab::Results> for PyResults {
 }
 
 impl PyResults {
-    /// The results of a run that has just ended.
-    pub(crate) fn of_run(results: lab::Results, experiment: lab::Experiment) -> Self {
+    /// Results that are in memory, of an experiment.
+    pub(crate) fn of_experiment(results: lab::Results, experiment: lab::Experiment) -> Self {
         let board = lab::Board::of(&results);
         Self { board, source: ResultsSource::Here(Box::new(results), Some(Box::new(experiment))) }
+    }
+
+    /// The results of a run that has just ended; their rows are in its folder.
+    pub(crate) fn of_run(results: lab::Results, experiment: lab::Experiment, folder: PathBuf) -> PyResult<Self> {
+        let board = lab::Board::of(&results);
+        let whole = match results.row_bytes(&folder) < FEW_BYTES {
+            true => OnceLock::from(Box::new(results.clone().with_rows(&folder).map_err(python_error)?)),
+            false => OnceLock::new(),
+        };
+        let head = OnceLock::from(Box::new(results));
+        let kept = KeptResults { experiment, folder, record: None, head, whole };
+        Ok(Self { board, source: ResultsSource::Kept(Box::new(kept)) })
     }
 
     /// The results of a run in the store: of `run`, or of the last one of the session's
     /// experiment.
     pub(crate) fn kept(py: Python<'_>, session: lab::Session, run: Option<&str>) -> PyResult<Self> {
-        let experiment = Box::new(lab::Experiment::clone(&session.experiment));
+        let experiment = lab::Experiment::clone(&session.experiment);
         let run = run.map(str::to_owned);
         let open = || async move {
             match run {
@@ -57,37 +83,83 @@ impl PyResults {
                 None => lab::latest_record(&session).await,
             }
         };
-        let record = Box::new(wait(py, &CancellationToken::new(), open, |_| Ok(()))?);
+        let record = wait(py, &CancellationToken::new(), open, |_| Ok(()))?;
         let board = record.board().clone();
-        Ok(Self { board, source: ResultsSource::Kept { experiment, record, read: OnceLock::new() } })
+        let folder = record.folder().map(PathBuf::from).unwrap_or_default();
+        let (record, head, whole) = (Some(record), OnceLock::new(), OnceLock::new());
+        let kept = KeptResults { experiment, folder, record, head, whole };
+        Ok(Self { board, source: ResultsSource::Kept(Box::new(kept)) })
     }
 
     /// All results, which are read from the store at the first call.
     pub(crate) fn all(&self, py: Python<'_>) -> PyResult<&lab::Results> {
-        let (experiment, record, kept) = match &self.source {
-            ResultsSource::Here(results, _) => return Ok(results),
-            ResultsSource::Kept { experiment, record, read } => (experiment, record, read),
-        };
-        if let Some(results) = kept.get() {
-            return Ok(results);
+        match &self.source {
+            ResultsSource::Here(results, _) => Ok(results),
+            ResultsSource::Kept(kept) => kept.all(py),
         }
-        let setup = app::library::setup(None, None, lab::Progress::default(), CancellationToken::new());
-        let session = open_session(lab::Experiment::clone(experiment), setup)?;
-        let read = || async move { record.results(&session).await };
-        let results = wait(py, &CancellationToken::new(), read, |_| Ok(()))?;
+    }
+
+    /// The results, perhaps without the rows of trials.
+    fn head(&self, py: Python<'_>) -> PyResult<&lab::Results> {
+        match &self.source {
+            ResultsSource::Here(results, _) => Ok(results),
+            ResultsSource::Kept(kept) => kept.head(py),
+        }
+    }
+
+    /// The rows of one trial, with everything that is known of it.
+    fn trial_with_rows(&self, py: Python<'_>, trial: &str) -> PyResult<lab::TrialResult> {
+        let found = self.head(py)?.trial(trial).map_err(python_error)?.clone();
+        match &self.source {
+            ResultsSource::Here(..) => Ok(found),
+            ResultsSource::Kept(kept) => match kept.whole.get() {
+                Some(whole) => Ok(whole.trial(trial).map_err(python_error)?.clone()),
+                None => py.detach(|| found.with_rows(&kept.folder)).map_err(python_error),
+            },
+        }
+    }
+}
+
+impl KeptResults {
+    fn all(&self, py: Python<'_>) -> PyResult<&lab::Results> {
+        if let Some(whole) = self.whole.get() {
+            return Ok(whole);
+        }
+        let head = self.head(py)?.clone();
+        let whole = py.detach(|| head.with_rows(&self.folder)).map_err(python_error)?;
         // Another thread may have read the same meanwhile.
-        Ok(kept.get_or_init(|| Box::new(results)))
+        Ok(self.whole.get_or_init(|| Box::new(whole)))
+    }
+
+    fn head(&self, py: Python<'_>) -> PyResult<&lab::Results> {
+        let (None, Some(record)) = (self.head.get(), &self.record) else {
+            return self.head.get().map(|head| &**head).ok_or_else(|| PyRuntimeError::new_err("there are no results"));
+        };
+        let setup = app::library::setup(None, None, lab::Progress::default(), CancellationToken::new());
+        let session = open_session(self.experiment.clone(), setup)?;
+        let read = || async move { record.results_head(&session).await };
+        let results = wait(py, &CancellationToken::new(), read, |_| Ok(()))?;
+        Ok(self.head.get_or_init(|| Box::new(results)))
     }
 }
 
 #[pymethods]
 impl PyResults {
-    /// Reads `results.json`.
+    /// Reads `results.json`, and the rows of trials beside it in `folder`.
     #[new]
-    fn new(text: &str) -> PyResult<Self> {
+    #[pyo3(signature = (text, folder=None))]
+    fn new(text: &str, folder: Option<PathBuf>) -> PyResult<Self> {
         let results: lab::Results =
             serde_json::from_str(text).map_err(|error| value_error(format!("these are no results: {error}")))?;
-        Ok(results.into())
+        match folder {
+            Some(folder) => Ok(results.with_rows(&folder).map_err(python_error)?.into()),
+            None if results.lacks_rows() => Err(value_error(
+                "these results lack what each trial found, which is in files beside them: `reverie.Results.read` reads \
+                 both"
+                    .to_owned(),
+            )),
+            None => Ok(results.into()),
+        }
     }
 
     /// The results of a run of an experiment in a store: of `run`, or of the last one.
@@ -110,9 +182,19 @@ impl PyResults {
         Self::kept(py, session, run)
     }
 
-    /// Everything, as in `results.json`.
+    /// Everything, with the rows of all trials.
     fn text(&self, py: Python<'_>) -> PyResult<String> {
         to_json(self.all(py)?)
+    }
+
+    /// Everything but the rows of trials, of which some or all may be there too.
+    fn head_text(&self, py: Python<'_>) -> PyResult<String> {
+        to_json(self.head(py)?)
+    }
+
+    /// One trial with its rows.
+    fn trial_text(&self, py: Python<'_>, trial: &str) -> PyResult<String> {
+        to_json(&self.trial_with_rows(py, trial)?)
     }
 
     /// What the leaderboard says of them.
@@ -123,17 +205,32 @@ impl PyResults {
     /// Two trials, metric by metric, with paired tests.
     fn compare(&self, py: Python<'_>, first: &str, second: &str) -> PyResult<Py<PyAny>> {
         process::check()?;
-        let rows = py.detach(|| match &self.source {
-            ResultsSource::Here(results, _) => results.compare(first, second),
-            ResultsSource::Kept { record, .. } => record.compare(first, second),
-        });
+        let record = match &self.source {
+            ResultsSource::Kept(kept) => kept.record.as_ref(),
+            ResultsSource::Here(..) => None,
+        };
+        let rows = match record {
+            Some(record) => py.detach(|| record.compare(first, second)),
+            None => {
+                let results = self.head(py)?;
+                py.detach(|| results.compare(first, second))
+            }
+        };
         to_python(py, &rows.map_err(python_error)?)
     }
 
     /// The scores of a trial as the JSON that `score` gives.
     fn scores(&self, py: Python<'_>, trial: &str) -> PyResult<String> {
         process::check()?;
-        scores_json(lab::ScoreResults::of_trial(self.all(py)?, trial).map_err(python_error)?)
+        let of = |results: &lab::Results| lab::ScoreResults::of_trial(results, trial).map_err(python_error);
+        let scores = match &self.source {
+            ResultsSource::Here(results, _) => of(results)?,
+            ResultsSource::Kept(kept) => {
+                let head = kept.head(py)?.clone();
+                of(&py.detach(|| head.with_rows_of(&kept.folder, trial)).map_err(python_error)?)?
+            }
+        };
+        scores_json(scores)
     }
 
     /// The spaces of the first trials, a dictionary by axis for each. The values in `more` replace a trial's own.
@@ -156,16 +253,21 @@ impl PyResults {
     /// Where passages begin and end in characters of their documents' texts: by
     /// document, by `START-END` in bytes. A passage is left out if its text is not
     /// at this location in the document as it is read now. Results that were read
-    /// from text have none, because their documents are not known.
-    fn characters(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+    /// from text have none, because their documents are not known. Those of one trial, or of all.
+    #[pyo3(signature = (trial=None))]
+    fn characters(&self, py: Python<'_>, trial: Option<&str>) -> PyResult<Py<PyAny>> {
         let experiment = match &self.source {
-            ResultsSource::Here(_, experiment) => experiment.as_ref(),
-            ResultsSource::Kept { experiment, .. } => Some(experiment),
+            ResultsSource::Here(_, experiment) => experiment.as_deref(),
+            ResultsSource::Kept(kept) => Some(&kept.experiment),
         };
         let Some(experiment) = experiment else { return to_python(py, &Map::new()) };
         let mut wanted: BTreeMap<&str, BTreeMap<(usize, usize), &str>> = BTreeMap::new();
-        let results = self.all(py)?;
-        for passage in results.trials.iter().flat_map(|trial| &trial.questions).flat_map(|result| &result.passages) {
+        let one = trial.map(|trial| self.trial_with_rows(py, trial)).transpose()?;
+        let trials: &[lab::TrialResult] = match &one {
+            Some(trial) => std::slice::from_ref(trial),
+            None => &self.all(py)?.trials,
+        };
+        for passage in trials.iter().flat_map(|trial| &trial.questions).flat_map(|result| &result.passages) {
             let place = (passage.span.start, passage.span.end);
             wanted.entry(&passage.document).or_default().insert(place, &passage.text);
         }
@@ -224,7 +326,7 @@ impl PyResults {
     /// The failures of the user's functions with their tracebacks, as text; `None` if
     /// nothing failed.
     fn function_failures(&self, py: Python<'_>) -> PyResult<Option<String>> {
-        Ok(app::library::function_failures(self.all(py)?))
+        Ok(app::library::function_failures(self.head(py)?))
     }
 }
 

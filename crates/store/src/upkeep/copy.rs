@@ -112,7 +112,9 @@ pub async fn copy(
     let mut progress = CopyProgress { all: ObjectAmount::of(&objects), ..CopyProgress::default() };
     // A run's results and its pointer come last, so that the rest is there when they are found.
     let (last, first): (Vec<_>, Vec<_>) = objects.iter().partition(|object| from.object(&object.name).is_of_run());
-    for (objects, is_last) in [(first, false), (last, true)] {
+    let (last, of_runs): (Vec<_>, Vec<_>) =
+        last.into_iter().partition(|object| from.object(&object.name).finishes_run());
+    for (objects, is_last) in [(first, false), (of_runs, false), (last, true)] {
         if is_last {
             let keys = there.keys().filter_map(|name| key(name)).collect();
             copied.calls = copy_calls(from, &calls, to, &keys).await?;

@@ -51,6 +51,45 @@ fn passages_answers_and_explanations_go_and_scores_stay() {
 }
 
 #[test]
+fn the_rows_of_a_trial_are_a_table_without_the_document_and_their_scores_stay() {
+    use crate::results::fixture;
+    use rag::{Answer, Passage};
+    let mut results = fixture::results(1);
+    fixture::score(&mut results, "recall", &[vec![Some(1.0), Some(0.5), None, Some(0.25), Some(0.0)]]);
+    let passage = |document: &str, text: &str| Passage::of_text(document.to_owned(), text.to_owned());
+    let questions = &mut results.trials[0].questions;
+    questions[0].passages = vec![passage("swans.md", "short"), passage("owls.md", "Owls hunt at night.")];
+    questions[0].answer = Some(Answer { text: "Nobody may.".to_owned(), citations: vec![1], ..Answer::default() });
+    questions[1].passages = vec![passage("owls.md", "Owls hunt at night.")];
+    questions[1].answer = Some(Answer { text: "At night.".to_owned(), ..Answer::default() });
+    questions[3].answer = Some(Answer { text: format!("It says: {TEXT}"), ..Answer::default() });
+    let row = |result| QuestionRow { trial: "t01".to_owned(), result };
+    let rows: Vec<QuestionRow> = questions.clone().into_iter().map(row).collect();
+    let (bytes, count) = redact_rows(&artifact::encode(&rows).unwrap(), &signs()).unwrap();
+    let found: Vec<QuestionRow> = artifact::decode(bytes.clone()).unwrap();
+    assert_eq!(
+        (found[1].clone(), found[2].clone(), found[4].clone()),
+        (rows[1].clone(), rows[2].clone(), rows[4].clone())
+    );
+    let first = &found[0].result;
+    assert_eq!(
+        (first.passages[0].text.as_str(), first.passages[0].document.as_str()),
+        (FORGOTTEN_TEXT, FORGOTTEN_TEXT)
+    );
+    assert_eq!(first.passages[1], rows[0].result.passages[1]);
+    assert_eq!(first.answer.as_ref().unwrap().text, FORGOTTEN_TEXT);
+    assert_eq!(found[3].result.answer.as_ref().unwrap().text, FORGOTTEN_TEXT);
+    for (found, row) in found.iter().zip(&rows) {
+        assert_eq!(found.result.scores["recall"].score, row.result.scores["recall"].score);
+    }
+    assert_eq!((count.passages, count.answers), (1, 2));
+    assert!(redact_rows(&bytes, &signs()).is_none(), "a second time changes nothing");
+    assert!(redact_rows(b"cut", &signs()).is_none());
+    let bare = with_values_only(&rows[2].result);
+    assert!(bare.scores["recall"].score.value().is_none() && bare.error.as_deref() == Some(FORGOTTEN_TEXT));
+}
+
+#[test]
 fn a_document_goes_out_of_the_list_of_documents() {
     let line = |path: &str| format!("{}\n", json!({ "path": path, "bytes": 3, "key": "00" }));
     let list = [line("a/swans.md"), line("swans.md"), line("owls.md")].concat();

@@ -176,13 +176,13 @@ pub(super) fn trial(
     if let (Some(results), Some(board)) = (view.results.as_deref(), view.board.as_deref())
         && let Some(rank) = results.trials.iter().position(|found| found.trial.id == trial.id)
     {
-        add_results(&mut wanted, results, board, rank);
+        add_results(&mut wanted, view, results, board, rank);
     }
     wanted.with_identifying_tags()
 }
 
 /// Adds the results of the trial of this rank, counted from 0.
-fn add_results(wanted: &mut WantedRun, results: &Results, board: &Board, rank: usize) {
+fn add_results(wanted: &mut WantedRun, view: &RunView, results: &Results, board: &Board, rank: usize) {
     let (time, found, row) = (results.time_ms, &results.trials[rank], &board.rows[rank]);
     for (metric, summary) in &found.metrics {
         let (key, step) = (metric_key(metric), (summary.n_scored + summary.n_failed) as i64);
@@ -223,7 +223,7 @@ fn add_results(wanted: &mut WantedRun, results: &Results, board: &Board, rank: u
         wanted.tag("reverie.failures", &found.failures.join("\n"));
         wanted.status = "FAILED";
     }
-    wanted.files = vec![files::questions_of(results, found)];
+    wanted.files = files::questions_of(results, found, &view.folder).into_iter().collect();
     wanted.tag("mlflow.loggedArtifacts", &files::tables(&wanted.files));
 }
 

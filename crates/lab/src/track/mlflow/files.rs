@@ -10,7 +10,7 @@ use crate::{
 use bytes::Bytes;
 use eval::{Dataset, Score};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 use store::Key;
 
 /// A file of a run.
@@ -64,20 +64,21 @@ pub(super) fn of_run(view: &RunView, results: &Results, board: &Board) -> Vec<Ar
         let dataset = Dataset { questions: results.questions.clone() };
         // The writer has no reason to fail.
         files.extend(dataset.to_jsonl().ok().map(|text| ArtifactFile::new("golden.jsonl", text)));
-        files.extend(questions(results).map(|table| ArtifactFile::new("questions.csv", table)));
+        files.extend(questions(results, &view.folder).map(|table| ArtifactFile::new("questions.csv", table)));
     }
     files.push(leaderboard(board));
     files
 }
 
-/// All trials' questions as CSV: a row for each trial and question.
-fn questions(results: &Results) -> Option<Vec<u8>> {
+/// All trials' questions as CSV: a row for each trial and question. None if those of a trial cannot be read in the
+/// run's folder.
+fn questions(results: &Results, folder: &Path) -> Option<Vec<u8>> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let mut head = vec!["trial".to_owned()];
     head.extend(columns(results));
     writer.write_record(&head).ok()?;
     for trial in &results.trials {
-        for (i, question) in trial.questions.iter().enumerate() {
+        for (i, question) in trial.whole_rows(folder).ok()?.iter().enumerate() {
             let cells = row(results, i, question).into_iter().map(|cell| super::text(&cell));
             writer.write_record(std::iter::once(trial.trial.id.clone()).chain(cells)).ok()?;
         }
@@ -85,10 +86,11 @@ fn questions(results: &Results) -> Option<Vec<u8>> {
     writer.into_inner().ok()
 }
 
-/// One trial's questions.
-pub(super) fn questions_of(results: &Results, trial: &TrialResult) -> ArtifactFile {
-    let rows = trial.questions.iter().enumerate().map(|(i, question)| row(results, i, question));
-    ArtifactFile::table("questions.json", &columns(results), &rows.collect::<Vec<_>>())
+/// One trial's questions; none if they cannot be read in the run's folder.
+pub(super) fn questions_of(results: &Results, trial: &TrialResult, folder: &Path) -> Option<ArtifactFile> {
+    let found = trial.whole_rows(folder).ok()?;
+    let rows = found.iter().enumerate().map(|(i, question)| row(results, i, question));
+    Some(ArtifactFile::table("questions.json", &columns(results), &rows.collect::<Vec<_>>()))
 }
 
 fn columns(results: &Results) -> Vec<String> {
@@ -200,7 +202,7 @@ mod tests {
     #[test]
     fn all_questions_of_all_trials_are_a_table_of_csv() {
         let results = results();
-        let text = String::from_utf8(questions(&results).unwrap()).unwrap();
+        let text = String::from_utf8(questions(&results, Path::new(".")).unwrap()).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!((lines.len(), lines[0]), (11, "trial,id,question,reference,answer,passages,recall,missing"));
         assert_eq!(lines[1], "t01,a,\"Why, \"\"a\"\"?\",So.,,,0.5,");
