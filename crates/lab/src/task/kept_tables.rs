@@ -111,7 +111,7 @@ impl KeptTables {
     ) -> Result<ChunkTable, Error> {
         let failed = |source| Error::file("write", path, source);
         std::fs::create_dir_all(&self.folder).map_err(failed)?;
-        let draft = Draft(staged_path(path));
+        let draft = TableDraft(staged_path(path));
         let file = File::options().read(true).write(true).create_new(true).open(&draft.0).map_err(failed)?;
         let mut writer = ChunkTableWriter::checked(BufWriter::with_capacity(WRITTEN_AT_ONCE, file));
         let rows_of = async |(shard, name): (&TaskId, &String)| -> Result<(String, ShardRows), Error> {
@@ -234,9 +234,9 @@ fn push_rows<W: Write>(
 }
 
 /// A file that is removed unless it was moved to its place.
-struct Draft(PathBuf);
+struct TableDraft(PathBuf);
 
-impl Drop for Draft {
+impl Drop for TableDraft {
     fn drop(&mut self) {
         // After the rename there is nothing left to remove.
         drop(std::fs::remove_file(&self.0));

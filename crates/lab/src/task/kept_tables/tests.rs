@@ -1,3 +1,5 @@
+//! Tests of kept tables: what is decoded again, what is taken over, and what is made anew.
+
 use super::*;
 use crate::{artifact::encode, layout::Format, spec::Experiment, task::fixture};
 use rag::Span;
