@@ -5,13 +5,7 @@
 //! people wait. An index of very many vectors is in several files, its parts, which are
 //! [searched](super::dense_part) one by one and give the same bits as one file of all vectors.
 
-use super::{
-    Index, MadeFrom, VectorWriter,
-    dense_file::DenseWriter,
-    dense_part::DensePart,
-    header::bad,
-    top::Top,
-};
+use super::{Index, MadeFrom, VectorWriter, dense_file::DenseWriter, dense_part::DensePart, header::bad, top::Top};
 use crate::Error;
 use models::Matrix;
 use std::path::{Path, PathBuf};
