@@ -127,21 +127,29 @@ pub(crate) struct ListedCorpus {
 /// Lists the files of a session's corpus, without reading them.
 pub(crate) async fn list(session: &Session, mistakes: &mut Vec<String>) -> Result<ListedCorpus, Error> {
     let source = session.corpus_source(mistakes);
-    let mut listing = Listing::default();
-    if let Some(source) = &source {
-        match source.survey().await {
-            Ok(found) => {
-                let unread_types = without_own_files(&session.experiment, source, found.unread_types);
-                listing = Listing { unread_types, ..found };
-            }
-            Err(error) => mistakes.push(error_chain(&error)),
-        }
-    }
+    let listing = match &source {
+        Some(source) => list_files(session, source, mistakes).await.unwrap_or_default(),
+        None => Listing::default(),
+    };
     let paths = || listing.files.iter().map(|file| file.path.as_str());
     let pdf_library = bind_pdf_library(&session.context().directory, paths(), mistakes)?;
     let known = known_paths(paths(), &listing.rejected, &listing.unread);
     let metadata = read_table(session, &known, mistakes)?;
     Ok(ListedCorpus { source, listing, metadata, pdf_library })
+}
+
+/// What is at the address of a corpus, without the experiment's own files; none if it cannot be listed.
+async fn list_files(session: &Session, source: &Source, mistakes: &mut Vec<String>) -> Option<Listing> {
+    match source.survey().await {
+        Ok(found) => {
+            let unread_types = without_own_files(&session.experiment, source, found.unread_types);
+            Some(Listing { unread_types, ..found })
+        }
+        Err(error) => {
+            mistakes.push(error_chain(&error));
+            None
+        }
+    }
 }
 
 /// Reads and parses a session's corpus; what was parsed before is taken from
@@ -190,13 +198,7 @@ pub(crate) async fn survey(session: &Session, mistakes: &mut Vec<String>) -> Res
 async fn files(session: &Session, source: &Source, mistakes: &mut Vec<String>) -> CorpusFiles {
     let limits = &session.experiment.corpus.limits;
     let listed_ms = now_ms();
-    let listing = match source.survey().await {
-        Ok(listing) => listing,
-        Err(error) => {
-            mistakes.push(error_chain(&error));
-            return CorpusFiles::default();
-        }
-    };
+    let Some(listing) = list_files(session, source, mistakes).await else { return CorpusFiles::default() };
     let workspace = session.workspace();
     let known = KnownContents::read(&layout::scratch_folder(workspace.root()), &session.corpus_address());
     let keys = read_small_files(source, limits, &known, &listing.files).await;
@@ -210,7 +212,7 @@ async fn files(session: &Session, source: &Source, mistakes: &mut Vec<String>) -
     let mut found = CorpusFiles {
         rejected: listing.rejected,
         unread: listing.unread,
-        unread_types: without_own_files(&session.experiment, source, listing.unread_types),
+        unread_types: listing.unread_types,
         ..CorpusFiles::default()
     };
     // What has no readable content is looked at again.

@@ -369,7 +369,7 @@ impl RunRecord {
         session.workspace().results_outline(self.id()).await
     }
 
-    /// The results without the rows of trials: what was run, what it cost, what failed.
+    /// The results without the rows of questions: the trials with their mean scores, costs and failures.
     ///
     /// # Errors
     /// As [`RunRecord::results`].

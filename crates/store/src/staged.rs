@@ -46,15 +46,24 @@ pub fn is_staged(path: &Path) -> bool {
 }
 
 /// A file that is being written; if it is not moved to its place, it is removed.
-pub(crate) struct StagedFile(pub(crate) PathBuf);
+#[derive(Debug)]
+pub struct StagedFile(pub(crate) PathBuf);
 
 impl StagedFile {
     /// A free name in the folder of a path; the folder is created if it is missing.
-    pub(crate) fn beside(path: &Path) -> Result<Self, Error> {
+    ///
+    /// # Errors
+    /// If the folder cannot be created.
+    pub fn beside(path: &Path) -> Result<Self, Error> {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(|source| file_error("create", folder, source))?;
         }
         Ok(Self(staged_path(path)))
+    }
+
+    /// Where it is written.
+    pub fn path(&self) -> &Path {
+        &self.0
     }
 
     /// Gives the file its name, flushed to the disk, unless the name is taken.

@@ -9,8 +9,8 @@
 //!   items and their share of the size, and get equally many draws. So no total depends on whether one large item was
 //!   drawn.
 //! - **Draws** are made at random without replacement inside each class.
-//! - **Totals** are ratio estimates, class by class: the size of the class, times what was measured for each unit of
-//!   size in the sample. Numbers of items are estimated by the number of items in the class.
+//! - **Totals** are ratio estimates: in each class, what was measured is divided by the size of the sample, and
+//!   multiplied by the size of the whole class. Numbers of items are estimated by the number of items in the class.
 //! - **Intervals of totals** come from the rescaling bootstrap for samples without replacement: of n drawn items,
 //!   n − 1 are drawn again with replacement, and the weights are moved from their old values only as far as the class was
 //!   not drawn. A class that was drawn as a whole has no error, so the interval of a population that was drawn as a
@@ -44,7 +44,7 @@ pub const RESAMPLES_OF_TOTAL: usize = 200;
 const LEAST: usize = 5;
 /// Items that are drawn of a class of sizes.
 const OF_CLASS: usize = 10;
-/// An item is drawn for certain if it is so many times as large as the size that each draw stands for.
+/// An item is drawn for certain if it is larger than what this many draws stand for.
 const CERTAIN: f64 = 2.0;
 /// Degrees of freedom with which Student's t is the normal distribution.
 const MANY: f64 = 1e6;
@@ -236,7 +236,8 @@ impl StratifiedSample {
         Interval { low: estimate * (-reach).exp(), high: estimate * reach.exp() }
     }
 
-    /// The degrees of freedom of totals that grow with what was measured of each drawn item.
+    /// The degrees of freedom for the interval of a total. `measured` is what was measured of each drawn item, which the
+    /// total is the sum of.
     pub fn freedom(&self, measured: &[f64]) -> f64 {
         let mut left = measured;
         let (mut sum, mut squares) = (0.0, 0.0);

@@ -226,16 +226,23 @@ pub fn from_batch<T: ArtifactTable>(batch: &RecordBatch) -> Result<Vec<T>, Error
 
 fn write(batch: &RecordBatch) -> Result<Bytes, Error> {
     let schema = batch.schema();
-    let mut properties = properties()?;
-    for (field, column) in schema.fields().iter().zip(batch.columns()) {
-        if content_bytes(column) < FEW_BYTES {
-            let path = ColumnPath::new(vec![field.name().clone()]);
-            properties = properties.set_column_compression(path, Compression::UNCOMPRESSED);
-        }
-    }
-    let mut writer = ArrowWriter::try_new(Vec::new(), schema, Some(properties.build())).map_err(Error::table)?;
+    let properties = writer_properties(&schema, batch.columns().iter().map(content_bytes))?;
+    let mut writer = ArrowWriter::try_new(Vec::new(), schema, Some(properties)).map_err(Error::table)?;
     writer.write(batch).map_err(Error::table)?;
     Ok(Bytes::from(writer.into_inner().map_err(Error::table)?))
+}
+
+/// How the file of a table is written. `bytes` are those of each column in all rows ([`content_bytes`]).
+///
+/// # Errors
+/// If Parquet refuses the level of its compression.
+pub fn writer_properties(schema: &Schema, bytes: impl IntoIterator<Item = usize>) -> Result<WriterProperties, Error> {
+    let short = schema.fields().iter().zip(bytes).filter(|(_, bytes)| *bytes < FEW_BYTES);
+    let properties = short.fold(properties()?, |properties, (field, _)| {
+        let path = ColumnPath::new(vec![field.name().clone()]);
+        properties.set_column_compression(path, Compression::UNCOMPRESSED)
+    });
+    Ok(properties.build())
 }
 
 fn properties() -> Result<WriterPropertiesBuilder, Error> {
@@ -248,7 +255,7 @@ fn properties() -> Result<WriterPropertiesBuilder, Error> {
 const FEW_BYTES: usize = 4096;
 
 /// The bytes of a column's values.
-fn content_bytes(column: &ArrayRef) -> usize {
+pub fn content_bytes(column: &ArrayRef) -> usize {
     let texts = column.as_any().downcast_ref::<StringArray>();
     let width = || column.data_type().primitive_width().unwrap_or(1);
     texts.map_or_else(|| column.len() * width(), |texts| texts.value_data().len())

@@ -29,7 +29,7 @@ struct IndexSource<'a> {
 
 impl<'a> IndexSource<'a> {
     /// The shards of a part of the corpus.
-    fn part(&self, shards: &Range<usize>) -> Self {
+    fn part(&self, shards: Range<usize>) -> Self {
         let of = |tasks: &'a [TaskId]| tasks.get(shards.clone()).unwrap_or_default();
         Self { documents: of(self.documents), chunks: of(self.chunks), enriched: self.enriched.map(of) }
     }
@@ -223,11 +223,14 @@ impl Plan {
         let (in_shards, in_parts): (Indexes, Indexes) =
             pipeline.indexes().into_iter().partition(|kind| kind.compares_tokens());
         let (of_dense, in_parts): (Indexes, Indexes) = in_parts.into_iter().partition(|kind| kind.is_of_dense_index());
-        let mut indexes: BTreeMap<IndexKind, Vec<TaskId>> = in_parts
-            .into_iter()
-            .map(|kind| (kind, self.index(inputs, trial, kind, texts, &label)))
-            .filter(|(_, files)| !files.is_empty())
-            .collect();
+        let mut indexes: BTreeMap<IndexKind, Vec<TaskId>> = BTreeMap::new();
+        for kind in in_parts {
+            for part in self.parts.clone() {
+                let file = self.index(inputs, trial, kind, texts.part(part), &label);
+                indexes.entry(kind).or_default().extend(file);
+            }
+        }
+        indexes.retain(|_, files| !files.is_empty());
         let dense = indexes.get(&IndexKind::Dense).cloned().unwrap_or_default();
         for kind in of_dense {
             let label = || format!("{} of {label}", trial.label(Axis::Index));
@@ -256,22 +259,8 @@ impl Plan {
         (CorpusInputs { chunks, indexes, question_vectors }, enriched.unwrap_or_default())
     }
 
-    /// Plans an index that has a file for each part of the corpus; no files if it needs an embedder and there is none.
-    fn index(
-        &mut self,
-        inputs: &PlanInputs<'_>,
-        trial: PipelineTrial<'_>,
-        kind: IndexKind,
-        texts: IndexSource<'_>,
-        label: &str,
-    ) -> Vec<TaskId> {
-        let parts = self.parts.clone();
-        let file = |shards| self.index_file(inputs, trial, kind, texts.part(shards), label);
-        parts.iter().filter_map(file).collect()
-    }
-
     /// Plans a file of an index; none if it needs an embedder and there is none.
-    fn index_file(
+    fn index(
         &mut self,
         inputs: &PlanInputs<'_>,
         trial: PipelineTrial<'_>,

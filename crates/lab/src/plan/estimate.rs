@@ -77,7 +77,7 @@ impl CostEstimate {
         Self::of_tasks(&sizes, budget, to_run.iter().map(|&id| (&plan.tasks[id], 1)))
     }
 
-    /// The estimated cost of tasks, each of which stands for so many tasks like it.
+    /// The estimated cost of tasks. Each comes with a number, and counts as that many equal tasks.
     pub(crate) fn of_tasks<'a>(
         sizes: &Sizes<'a>,
         budget: Caps,

@@ -65,7 +65,7 @@ impl SampledDocument {
         if part == 0 { 0.0 } else { self.bytes as f64 / part as f64 }
     }
 
-    /// The tokens of the searchable chunks, each with the number of chunks of the document that it stands for. None
+    /// For each searchable chunk its tokens, and how many chunks of the document it stands for. None
     /// if the chunker fails, or if a chunk is as long as the kept text.
     fn chunk_sizes(&self, chunker: &dyn Chunker) -> Option<Vec<(u32, f64)>> {
         if self.bytes == 0 {
@@ -75,8 +75,7 @@ impl SampledDocument {
         chunks.retain(|chunk| chunk.searchable);
         let mut covered = self.bytes;
         if self.is_cut() {
-            // The last chunk is cut short, so it is left out. The chunks before it stand for the rest of the
-            // document too.
+            // The last chunk was cut short with the text, and does not count. The others stand for the whole document.
             covered = chunks.pop()?.span.start;
             if chunks.is_empty() || covered == 0 {
                 return None;

@@ -1,4 +1,4 @@
-//! The estimated cost with its interval, and the budget beside it.
+//! The estimated cost with its interval, compared with the budget.
 
 use super::estimate::Estimate;
 use crate::plan::{CostEstimate, ModelEstimate, estimate::cap_of_run};

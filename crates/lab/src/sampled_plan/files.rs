@@ -5,7 +5,7 @@ use eval::statistics::StratifiedSample;
 use futures::{StreamExt, TryStreamExt, future, stream};
 use rag::{
     Metadata,
-    load::{self, LoadError, ParseLimits, Rejected, Source, SourceFile, Unread},
+    load::{self, LoadError, Rejected, Source, SourceFile, Unread},
 };
 use serde::Serialize;
 use std::{
@@ -81,9 +81,9 @@ pub(super) async fn read_sample(
     let mut by_ending: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     let mut rejected = Vec::new();
     for (place, file) in listed.iter().enumerate() {
-        match too_large(file, limits) {
-            Some(reason) => rejected.push(Rejected { path: file.path.clone(), reason }),
-            None => by_ending.entry(ending(&file.path)).or_default().push(place),
+        match limits.check_file(file.bytes) {
+            Err(reason) => rejected.push(Rejected { path: file.path.clone(), reason }),
+            Ok(()) => by_ending.entry(ending(&file.path)).or_default().push(place),
         }
     }
     let groups: Vec<Vec<usize>> = by_ending.into_values().collect();
@@ -148,12 +148,6 @@ pub(super) async fn read_sample(
     rejected.sort_by(|one, other| one.path.cmp(&other.path));
     let population = groups.iter().map(Vec::len).sum();
     Ok(SampledFiles { sample, files, documents, rejected, population, unread, endings, bytes })
-}
-
-/// Why a file is not read, if it is larger than the limit.
-fn too_large(file: &SourceFile, limits: &ParseLimits) -> Option<LoadError> {
-    let reason = || format!("{} bytes, and at most {} are read", file.bytes, limits.file_bytes);
-    (file.bytes > limits.file_bytes).then(|| LoadError::OverLimit(reason()))
 }
 
 /// The ending of a file's name in lower case, with its dot; empty if there is none.

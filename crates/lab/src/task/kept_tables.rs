@@ -22,13 +22,13 @@ use std::{
     sync::Arc,
     time::SystemTime,
 };
-use store::{Key, KeyBuilder, UsedFiles, staged_path};
+use store::{Key, KeyBuilder, StagedFile, UsedFiles};
 
 /// Shards that are read and decoded at once.
 pub(super) const SHARDS_AT_ONCE: usize = 8;
 /// Raise when the files of earlier versions are of no use.
 const VERSION: u32 = 1;
-/// The files of a table, by the endings of their names: the table itself, and what it holds.
+/// A table has two files with these endings: the table itself, and the list of its shards.
 const TABLE: &str = "table";
 const CONTENT: &str = "content";
 /// The most tables that are looked at for rows to take over, the newest first.
@@ -110,9 +110,8 @@ impl KeptTables {
         (similar, [path, content]): (Option<&SimilarTable>, &[PathBuf; 2]),
     ) -> Result<ChunkTable, Error> {
         let failed = |source| Error::file("write", path, source);
-        std::fs::create_dir_all(&self.folder).map_err(failed)?;
-        let draft = TableDraft(staged_path(path));
-        let file = File::options().read(true).write(true).create_new(true).open(&draft.0).map_err(failed)?;
+        let draft = StagedFile::beside(path)?;
+        let file = File::options().read(true).write(true).create_new(true).open(draft.path()).map_err(failed)?;
         let mut writer = ChunkTableWriter::checked(BufWriter::with_capacity(WRITTEN_AT_ONCE, file));
         let rows_of = async |(shard, name): (&TaskId, &String)| -> Result<(String, ShardRows), Error> {
             let taken = similar.and_then(|similar| similar.rows.get(name)).cloned();
@@ -135,7 +134,7 @@ impl KeptTables {
         let hash_and_map = move || Ok((hash_of(&file)?, ChunkTable::map(&file)));
         let (hash, table) = compute(hash_and_map).await?.map_err(failed)?;
         let table = table?;
-        std::fs::rename(&draft.0, path).map_err(failed)?;
+        std::fs::rename(draft.path(), path).map_err(failed)?;
         let bytes =
             serde_json::to_vec(&TableContent { version: VERSION, hash, shards: written }).map_err(Error::table)?;
         // Without this file, the table is made anew the next time.
@@ -151,7 +150,7 @@ fn is_of(content: &TableContent, names: &[String]) -> bool {
     content.shards.iter().map(|(name, _)| name).eq(names)
 }
 
-/// Opens a kept table if it holds what is wanted; none if it is missing or damaged.
+/// Opens a kept table. None if it is missing or damaged, or if `is_wanted` says no to its content.
 fn open_files(
     [path, content]: &[PathBuf; 2],
     is_wanted: impl FnOnce(&TableContent) -> bool,
@@ -231,16 +230,6 @@ fn push_rows<W: Write>(
     };
     let count = u32::try_from(count).map_err(|_| Error::table("there are more than 4,294,967,295 chunks"))?;
     Ok((writer, count))
-}
-
-/// A file that is removed unless it was moved to its place.
-struct TableDraft(PathBuf);
-
-impl Drop for TableDraft {
-    fn drop(&mut self) {
-        // After the rename there is nothing left to remove.
-        drop(std::fs::remove_file(&self.0));
-    }
 }
 
 #[cfg(test)]

@@ -96,6 +96,13 @@ async fn a_claim_is_there_until_the_work_ends() -> TestResult {
     Ok(())
 }
 
+/// A machine with nothing on its disk that uses the same store.
+fn another_machine(folder: &Path, workspace: &Workspace) -> Result<Workspace, Box<dyn std::error::Error>> {
+    let other = Workspace { root: folder.join("other"), ..open(folder, "memory:///prefix")? };
+    let local = ArtifactStore::open(&other.root.to_string_lossy(), &[], LAYOUT)?;
+    Ok(Workspace { local, store: workspace.store.clone(), ..other })
+}
+
 #[tokio::test]
 async fn a_run_is_fetched_from_a_store_that_is_elsewhere_unless_ours_is_newer() -> TestResult {
     let folder = tempfile::tempdir()?;
@@ -105,13 +112,7 @@ async fn a_run_is_fetched_from_a_store_that_is_elsewhere_unless_ours_is_newer() 
     assert_eq!(workspace.send_calls().await?, (0, None));
     workspace.publish("x", "x-1").await?;
 
-    // Another machine, with nothing on its disk.
-    let other = Workspace { root: folder.path().join("other"), ..open(folder.path(), "memory:///prefix")? };
-    let other = Workspace {
-        local: ArtifactStore::open(&other.root.to_string_lossy(), &[], LAYOUT)?,
-        store: workspace.store.clone(),
-        ..other
-    };
+    let other = another_machine(folder.path(), &workspace)?;
     assert_eq!(other.latest_run("x").await?, "x-1");
     assert!(RunFileName::Results.within(&other.run_folder("x-1")).is_file());
 
@@ -126,12 +127,7 @@ async fn a_run_is_fetched_from_a_store_that_is_elsewhere_unless_ours_is_newer() 
 async fn the_results_of_a_run_are_fetched_once_and_its_time_is_read_from_its_summary() -> TestResult {
     let folder = tempfile::tempdir()?;
     let workspace = open(folder.path(), "memory:///prefix")?;
-    let other = Workspace { root: folder.path().join("other"), ..open(folder.path(), "memory:///prefix")? };
-    let other = Workspace {
-        local: ArtifactStore::open(&other.root.to_string_lossy(), &[], LAYOUT)?,
-        store: workspace.store.clone(),
-        ..other
-    };
+    let other = another_machine(folder.path(), &workspace)?;
     let summarize = async |run: &str, time_ms: i64, results: &str| -> TestResult {
         let board = serde_json::json!({ "experiment": "x", "run": run });
         let summary = serde_json::json!({ "results_bytes": results.len(), "time_ms": time_ms, "board": board });
@@ -185,12 +181,7 @@ async fn write_results(workspace: &Workspace, whole: &Results) -> TestResult {
 async fn the_rows_of_trials_go_where_the_results_go_and_those_of_before_are_removed() -> TestResult {
     let folder = tempfile::tempdir()?;
     let workspace = open(folder.path(), "memory:///prefix")?;
-    let other = Workspace { root: folder.path().join("other"), ..open(folder.path(), "memory:///prefix")? };
-    let other = Workspace {
-        local: ArtifactStore::open(&other.root.to_string_lossy(), &[], LAYOUT)?,
-        store: workspace.store.clone(),
-        ..other
-    };
+    let other = another_machine(folder.path(), &workspace)?;
     let mut before: Vec<String> = Vec::new();
     for (text, time_ms) in [("oats", 1), ("rye", 2)] {
         write_results(&workspace, &saying(text, time_ms)).await?;

@@ -114,6 +114,15 @@ impl ParseLimits {
         Self { text_bytes: self.text_bytes.min(self.max_unpacked(bytes as u64)), ..self.clone() }
     }
 
+    /// Refuses a file of more bytes than are read.
+    ///
+    /// # Errors
+    /// [`LoadError::OverLimit`].
+    pub fn check_file(&self, bytes: u64) -> Result<(), LoadError> {
+        let reason = || format!("{bytes} bytes, and at most {} are read", self.file_bytes);
+        if bytes > self.file_bytes { Err(LoadError::OverLimit(reason())) } else { Ok(()) }
+    }
+
     /// Refuses a text that is longer than it may be.
     fn check_text(&self, bytes: usize) -> Result<(), LoadError> {
         if bytes as u64 <= self.text_bytes {
@@ -307,10 +316,7 @@ impl Parsed {
 /// Parses by the format of the bytes. A panic in a parser concerns only this
 /// file.
 fn parse_format(path: &str, bytes: &[u8], limits: &ParseLimits) -> Result<(Parsed, Format), LoadError> {
-    if bytes.len() as u64 > limits.file_bytes {
-        let reason = format!("{} bytes, and at most {} are read", bytes.len(), limits.file_bytes);
-        return Err(LoadError::OverLimit(reason));
-    }
+    limits.check_file(bytes.len() as u64)?;
     let format = sniff::format(path, bytes)?;
     let limits = &limits.for_file(bytes.len());
     match std::panic::catch_unwind(|| (format.definition().parse)(bytes, limits)) {

@@ -184,10 +184,10 @@ impl Source {
             return read
                 .unwrap_or_else(|error| Err(ReadError::Failed { reason: error.to_string(), is_temporary: false }));
         };
-        over_limit(file.bytes, limits)?;
+        limits.check_file(file.bytes).map_err(ReadError::Rejected)?;
         let found = store.get(&ObjectPath::from(file.location())).await.map_err(failed)?;
         // The file may have grown since it was listed.
-        over_limit(found.meta.size, limits)?;
+        limits.check_file(found.meta.size).map_err(ReadError::Rejected)?;
         found.bytes().await.map_err(failed)
     }
 
@@ -198,7 +198,7 @@ impl Source {
     }
 
     fn read_local(&self, file: &SourceFile, limits: &ParseLimits) -> Result<Bytes, ReadError> {
-        over_limit(file.bytes, limits)?;
+        limits.check_file(file.bytes).map_err(ReadError::Rejected)?;
         let bytes = match &self.place {
             CorpusPlace::Folder(root) | CorpusPlace::Glob { root, .. } => {
                 walk::read_below(root, file.location(), self.links, limits.file_bytes)
@@ -208,7 +208,7 @@ impl Source {
                 Err(ReadError::Failed { reason: "it is in an object store".to_owned(), is_temporary: false })
             }
         }?;
-        over_limit(bytes.len() as u64, limits)?;
+        limits.check_file(bytes.len() as u64).map_err(ReadError::Rejected)?;
         Ok(Bytes::from(bytes))
     }
 
@@ -241,14 +241,6 @@ impl Source {
         }
         listing.rejected = seen.rejected;
         listing.unread = seen.unread;
-    }
-}
-
-fn over_limit(bytes: u64, limits: &ParseLimits) -> Result<(), ReadError> {
-    let reason = || format!("{bytes} bytes, and at most {} are read", limits.file_bytes);
-    match bytes > limits.file_bytes {
-        true => Err(ReadError::Rejected(LoadError::OverLimit(reason()))),
-        false => Ok(()),
     }
 }
 

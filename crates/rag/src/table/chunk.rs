@@ -37,7 +37,7 @@ pub struct TableChunk<'a> {
 }
 
 impl<'a> TableChunk<'a> {
-    /// A chunk as it stands in a table; its metadata are also given as JSON.
+    /// A chunk as a row of a table. `metadata` are its metadata as JSON.
     pub(super) fn of(chunk: &'a Chunk, metadata: &'a str) -> Self {
         Self {
             document: &chunk.document,

@@ -41,7 +41,7 @@ struct KnownFile {
     is_whole: bool,
 }
 
-/// What is left to do for a corpus, and what is known of the rest.
+/// The files of a corpus that are in no part yet, and what is known of the others.
 #[derive(Default)]
 pub(super) struct PartsPlan {
     /// The files that no part holds, in the blocks of the corpus.

@@ -4,22 +4,14 @@
 //! Of a row group, the packed pages are in memory. Where pages end depends on how many rows a column is given at once:
 //! Parquet looks at the size of a page after 1,024 rows, and after 20,000 if all values, or none, are null.
 
-use super::super::{stages::failed, work::value_error};
-use arrow_array::{Array, RecordBatch, StringArray};
-use lab::artifact::{schema, to_batch};
-use parquet::{
-    arrow::{ArrowWriter, arrow_writer::compute_leaves},
-    basic::{Compression, ZstdLevel},
-    file::properties::WriterProperties,
-    schema::types::ColumnPath,
-};
+use super::super::stages::failed;
+use arrow_array::{Array, RecordBatch};
+use lab::artifact::{content_bytes, schema, to_batch, writer_properties};
+use parquet::arrow::{ArrowWriter, arrow_writer::compute_leaves};
 use pyo3::PyResult;
 use rag::{Chunk, ChunkTable};
 use std::{fs::File, io::BufWriter, ops::Range, path::Path};
 
-/// What the store's tables are written with; see `lab::artifact`.
-const LEVEL: i32 = 3;
-const FEW_BYTES: usize = 4096;
 /// The defaults of Parquet, which decide where row groups and pages end.
 const GROUP_ROWS: usize = 1 << 20;
 const STEP: usize = 1024;
@@ -58,9 +50,7 @@ impl ColumnTotals {
             at += rows;
         }
         for (total, column) in self.columns.iter_mut().zip(batch.columns()) {
-            let texts = column.as_any().downcast_ref::<StringArray>();
-            let width = || column.data_type().primitive_width().unwrap_or(1);
-            total.bytes += texts.map_or_else(|| column.len() * width(), |texts| texts.value_data().len());
+            total.bytes += content_bytes(column);
         }
         self.rows += batch.num_rows();
         Ok(())
@@ -70,17 +60,11 @@ impl ColumnTotals {
 /// Writes the table. `totals` are those of its rows.
 pub(super) fn write_table(table: &ChunkTable, totals: &ColumnTotals, path: &Path) -> PyResult<()> {
     let schema = schema::<Chunk>().map_err(|error| failed(&error))?;
-    let level = ZstdLevel::try_new(LEVEL).map_err(value_error)?;
-    let mut properties = WriterProperties::builder().set_compression(Compression::ZSTD(level));
-    for (place, field) in schema.fields().iter().enumerate() {
-        if totals.columns.get(place).map_or(0, |total| total.bytes) < FEW_BYTES {
-            let path = ColumnPath::new(vec![field.name().clone()]);
-            properties = properties.set_column_compression(path, Compression::UNCOMPRESSED);
-        }
-    }
+    // Of a table without rows, no column was added.
+    let bytes = totals.columns.iter().map(|total| total.bytes).chain(std::iter::repeat(0));
+    let properties = writer_properties(&schema, bytes).map_err(|error| failed(&error))?;
     let file = BufWriter::with_capacity(1 << 20, File::create(path).map_err(|error| failed(&error))?);
-    let writer =
-        ArrowWriter::try_new(file, schema.clone(), Some(properties.build())).map_err(|error| failed(&error))?;
+    let writer = ArrowWriter::try_new(file, schema.clone(), Some(properties)).map_err(|error| failed(&error))?;
     let (mut writer, factory) = writer.into_serialized_writer().map_err(|error| failed(&error))?;
     for (group, first) in (0..table.len()).step_by(GROUP_ROWS).enumerate() {
         let rows = first..table.len().min(first + GROUP_ROWS);

@@ -16,6 +16,7 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
+use store::StagedFile;
 
 impl Bm25Index {
     /// Makes one file of the files of several indexes, whose entries follow each other. It is byte for byte the file of
@@ -26,9 +27,9 @@ impl Bm25Index {
     pub fn merge(segments: &[&Path], target: &Path) -> Result<(), Error> {
         let files: Vec<PathBuf> = segments.iter().map(|file| (*file).to_owned()).collect();
         let index = Self::open(&files)?;
-        let partial = Partial(store::staged_path(target));
+        let staged = StagedFile::beside(target).map_err(|error| bad(error.to_string()))?;
         let write = || -> io::Result<()> {
-            let file = BufWriter::with_capacity(1 << 20, File::create(&partial.0)?);
+            let file = BufWriter::with_capacity(1 << 20, File::create(staged.path())?);
             let spools = [Spool::beside(target), Spool::beside(target)];
             let (mut file, header) = write_merged(&index.segments, &index.settings, file, spools)?;
             file.seek(SeekFrom::Start(0))?;
@@ -36,19 +37,9 @@ impl Bm25Index {
             file.flush()?;
             // Otherwise a power cut could leave a name without all of its bytes.
             file.get_ref().sync_data()?;
-            std::fs::rename(&partial.0, target)
+            std::fs::rename(staged.path(), target)
         };
         write().map_err(|error| bad(format!("{}: {error}", target.display())))
-    }
-}
-
-/// A file that is removed unless it was moved to its place.
-struct Partial(PathBuf);
-
-impl Drop for Partial {
-    fn drop(&mut self) {
-        // After the rename there is nothing left to remove, and a partial file that cannot be removed does no harm.
-        drop(std::fs::remove_file(&self.0));
     }
 }
 
