@@ -88,7 +88,7 @@ impl<'a> Run<'a> {
         }
         let (outcome, mut results) = searched?;
         results.warnings = warnings(session, prepared, &outcome, &mut results).await;
-        let found = results.to_stored_json()?;
+        let found = results.stored_json()?;
         let provenance = RunProvenance::of(session, prepared, &outcome).to_json()?;
         write_run_documents(session, prepared).await?;
         workspace.write_run_file(&prepared.run, RunFileName::Frozen, provenance).await?;

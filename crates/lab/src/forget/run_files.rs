@@ -246,7 +246,7 @@ mod tests {
         }
         results.trials = kept;
         let files = results.row_files();
-        let written = results.to_stored_json().unwrap();
+        let written = results.stored_json().unwrap();
         let summary = serde_json::json!({ "results_bytes": written.len(), "questions": [] }).to_string();
         store.replace(&layout::run_file(&run, RunFileName::Summary), summary).await.unwrap();
         store.replace(&layout::run_file(&run, RunFileName::Results), written).await.unwrap();

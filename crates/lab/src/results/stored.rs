@@ -107,7 +107,7 @@ impl Results {
     }
 
     /// The content of `results.json`. Rows that are in other files are left out.
-    pub(crate) fn to_stored_json(&mut self) -> Result<Vec<u8>, Error> {
+    pub(crate) fn stored_json(&mut self) -> Result<Vec<u8>, Error> {
         let is_stored = |trial: &&mut TrialResult| trial.rows.is_some();
         // Without the rows it is small, so that it can be changed as a JSON value.
         let rows: Vec<Vec<QuestionResult>> =
@@ -266,7 +266,7 @@ mod tests {
             trial
         };
         results.trials = results.trials.into_iter().map(keep).collect();
-        std::fs::write(RunFileName::Results.within(folder), results.to_stored_json().unwrap()).unwrap();
+        std::fs::write(RunFileName::Results.within(folder), results.stored_json().unwrap()).unwrap();
         results
     }
 
@@ -307,7 +307,7 @@ mod tests {
         assert_eq!(outputs, whole().trials.iter().map(output_key).collect::<Vec<_>>());
         assert_ne!(outputs[0], outputs[1]);
         let before = kept.clone();
-        kept.to_stored_json().unwrap();
+        kept.stored_json().unwrap();
         assert_eq!(kept, before, "writing changes nothing");
         assert_eq!(kept.with_rows(folder.path()).unwrap(), whole());
     }
@@ -321,7 +321,7 @@ mod tests {
         }
         assert_eq!(Results::read_with_rows_of(folder.path(), "t02").unwrap(), whole());
         assert!(!whole().lacks_rows() && whole().row_files().is_empty());
-        assert_eq!(whole().to_stored_json().unwrap(), serde_json::to_vec(&whole()).unwrap());
+        assert_eq!(whole().stored_json().unwrap(), serde_json::to_vec(&whole()).unwrap());
         assert_eq!(whole().trials[1].whole_rows(folder.path()).unwrap(), whole().trials[1].questions);
     }
 

@@ -168,7 +168,7 @@ async fn write_results(workspace: &Workspace, whole: &Results) -> TestResult {
     for trial in whole.trials.clone() {
         results.trials.push(workspace.keep_rows("x-1", trial).await?);
     }
-    let written = results.to_stored_json()?;
+    let written = results.stored_json()?;
     workspace.write_run_file("x-1", RunFileName::Frozen, "{}").await?;
     workspace.write_run_file("x-1", RunFileName::Summary, summary_json(&results, written.len())?).await?;
     workspace.write_run_file("x-1", RunFileName::Results, written).await?;

@@ -104,6 +104,9 @@ pub(crate) fn experiment_names() -> [&'static [&'static str]; 4] {
     [lab::Experiment::SECTIONS, lab::Axis::NAMES, lab::Experiment::EVALUATE, MetricConfig::NAMES]
 }
 
+/// The folder of a finished run, and its results without passages and long texts.
+type StoredRun = (PathBuf, lab::Results);
+
 /// An experiment: what a file of one holds.
 #[pyclass(frozen, module = "reverie._core", name = "Experiment")]
 pub(crate) struct PyExperiment {
@@ -215,7 +218,7 @@ impl PyExperiment {
             }
             Ok((results, tracking.finish().await))
         };
-        let ended: PyResult<(Result<(PathBuf, lab::Results), Error>, Vec<String>)> =
+        let ended: PyResult<(Result<StoredRun, Error>, Vec<String>)> =
             wait(py, &cancel, run, report_progress(&progress, on_progress));
         let partial = partial.into_inner().unwrap_or_else(PoisonError::into_inner);
         let with_scored = |raised: PyErr| match partial {

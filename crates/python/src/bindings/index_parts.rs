@@ -84,6 +84,10 @@ pub(crate) fn index_settings(
     })
 }
 
+/// Blocks of files that are in no part, the number of documents in parts, files without a document and why, and the order
+/// of the parts.
+type LeftToDo = (Vec<PyBlock>, usize, Vec<(String, String)>, String);
+
 /// The parts at an address that were made by the same settings.
 #[pyclass(frozen, module = "reverie._core", name = "IndexParts")]
 pub(crate) struct PyIndexParts {
@@ -118,12 +122,7 @@ impl PyIndexParts {
     /// What is left to do for a corpus: the files that are in no part, in blocks; how many documents are in parts; which
     /// files gave none, with the reasons; and what `merge` needs. At the start of an ingest, files that could not be read
     /// the last time are to do; at its end, they are rejected.
-    fn plan(
-        &self,
-        py: Python<'_>,
-        corpus: &PyCorpus,
-        is_start: bool,
-    ) -> PyResult<(Vec<PyBlock>, usize, Vec<(String, String)>, String)> {
+    fn plan(&self, py: Python<'_>, corpus: &PyCorpus, is_start: bool) -> PyResult<LeftToDo> {
         let plan = py.detach(|| {
             let prefix = format!("{FOLDER}/{}", self.settings);
             let known = runtime()?.block_on(KnownParts::read(&self.store, &prefix))?;

@@ -4,7 +4,7 @@
 
 use super::filter::{FileFilter, PatternError, split_pattern};
 use super::walk::{self, SeenFile, WalkError, WalkResult};
-use super::{FileState, Links, LoadError, ParseLimits, ReadError, Rejected, Unread, sniff};
+use super::{FileState, Links, ParseLimits, ReadError, Rejected, Unread, sniff};
 use crate::Error;
 use bytes::Bytes;
 use futures::TryStreamExt;
@@ -384,6 +384,7 @@ fn failed(error: object_store::Error) -> ReadError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::LoadError;
     use object_store::memory::InMemory;
     use std::fs;
 
