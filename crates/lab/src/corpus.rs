@@ -18,7 +18,7 @@ use crate::{
     healing::{execute, run_context},
     layout,
     pdf_library::bind_pdf_library,
-    plan::{GivenReplies, Plan, PlanInputs},
+    plan::{FileList, GivenReplies, Plan, PlanInputs},
     session::Session,
     spec::Experiment,
     task::read,
@@ -59,6 +59,8 @@ pub(crate) struct CorpusSurvey {
     pub(crate) metadata: BTreeMap<String, Metadata>,
     /// The identity of the PDF library.
     pub(crate) pdf_library: String,
+    /// The plan that parses the files, once it is made.
+    pub(crate) loading: OnceLock<Arc<Plan>>,
     /// Which state of the corpus this is, once somebody has asked.
     pub(crate) state: OnceLock<CorpusState>,
 }
@@ -67,7 +69,7 @@ pub(crate) struct CorpusSurvey {
 #[derive(Debug, Default)]
 pub(crate) struct CorpusFiles {
     /// The files, with the keys of their contents.
-    pub(crate) files: Vec<(SourceFile, Key)>,
+    pub(crate) files: FileList,
     /// Links that leave the corpus, and the like.
     pub(crate) rejected: Vec<Rejected>,
     /// What could not be read or listed now.
@@ -92,6 +94,11 @@ impl CorpusSurvey {
         self.state.get_or_init(|| CorpusState::of(&self.files, &self.metadata, self.read_ms))
     }
 
+    /// The plan that parses the files. It is the first part of the plan of a run, and is made once.
+    pub(crate) fn loading(&self, experiment: &Experiment) -> &Arc<Plan> {
+        self.loading.get_or_init(|| Arc::new(Plan::loading(&self.plan_inputs(experiment))))
+    }
+
     /// The inputs of a plan that only parses the files.
     pub(crate) fn plan_inputs<'a>(&'a self, experiment: &'a Experiment) -> PlanInputs<'a> {
         const NO_MODELS: &BTreeMap<String, Identity> = &BTreeMap::new();
@@ -102,6 +109,7 @@ impl CorpusSurvey {
             identities: NO_MODELS,
             given: NO_ANSWERS,
             files: &self.files.files,
+            loading: self.loading.get().map(Arc::as_ref),
             // The plan needs the files themselves; `files.unread` holds the reasons.
             unread: &self.files.absent,
             metadata: &self.metadata,
@@ -190,7 +198,7 @@ pub(crate) async fn survey(session: &Session, mistakes: &mut Vec<String>) -> Res
         mistakes,
     )?;
     let metadata = read_table(session, &files.known_paths(), mistakes)?;
-    Ok(CorpusSurvey { source, read_ms, files, metadata, pdf_library, state: OnceLock::new() })
+    Ok(CorpusSurvey { source, read_ms, files, metadata, pdf_library, ..CorpusSurvey::default() })
 }
 
 /// The corpus' files with the keys of their contents. A file that cannot be
@@ -199,44 +207,46 @@ async fn files(session: &Session, source: &Source, mistakes: &mut Vec<String>) -
     let limits = &session.experiment.corpus.limits;
     let listed_ms = now_ms();
     let Some(listing) = list_files(session, source, mistakes).await else { return CorpusFiles::default() };
-    let workspace = session.workspace();
-    let known = KnownContents::read(&layout::scratch_folder(workspace.root()), &session.corpus_address());
-    let keys = read_small_files(source, limits, &known, &listing.files).await;
-    let reads = listing.files.into_iter().zip(keys).map(|(file, key)| async move {
-        let found = match key {
-            Some(key) => Ok((key, true)),
-            None => read::content(source, &file, limits).await.map(|it| (read::key(&it), it.is_ok())),
-        };
-        (file, found)
+    let folder = layout::scratch_folder(session.workspace().root());
+    let known = Arc::new(KnownContents::read(&folder, &session.corpus_address()));
+    let listed = Arc::new(listing.files);
+    let keys = read_small_files(source, limits, &known, &listed).await;
+    let unknown = listed.iter().enumerate().filter(|(place, _)| keys[*place].is_none());
+    let reads = unknown.map(|(place, file)| async move {
+        let content = read::content(source, file, limits).await;
+        (place, content.map(|it| (read::key(&it), it.is_ok())))
     });
+    let contents: BTreeMap<usize, _> = stream::iter(reads).buffer_unordered(READS).collect().await;
     let mut found = CorpusFiles {
         rejected: listing.rejected,
         unread: listing.unread,
         unread_types: listing.unread_types,
         ..CorpusFiles::default()
     };
+    let mut files = Vec::with_capacity(listed.len());
     // What has no readable content is looked at again.
     let mut unreadable = BTreeSet::new();
-    let mut reads = stream::iter(reads).buffered(READS);
-    while let Some((file, content)) = reads.next().await {
-        match content {
-            Ok((key, is_readable)) => {
+    let mut contents = contents.into_values();
+    for (file, key) in Arc::unwrap_or_clone(listed).into_iter().zip(keys) {
+        match key.map(|key| Ok((key, true))).or_else(|| contents.next()) {
+            Some(Ok((key, is_readable))) => {
                 if !is_readable {
-                    unreadable.insert(found.files.len());
+                    unreadable.insert(files.len());
                 }
-                found.files.push((file, key));
+                files.push((file, key));
             }
-            Err(unread) => {
+            Some(Err(unread)) => {
                 found.unread.push(unread);
                 found.absent.push(file);
             }
+            None => {}
         }
     }
-    drop(reads);
-    if !workspace.is_reading() {
-        let readable = found.files.iter().enumerate().filter(|(place, _)| !unreadable.contains(place));
+    if !session.workspace().is_reading() {
+        let readable = files.iter().enumerate().filter(|(place, _)| !unreadable.contains(place));
         known.keep(readable.map(|(_, (file, key))| (file, key)), listed_ms);
     }
+    found.files = Arc::new(files);
     found
 }
 
@@ -245,24 +255,24 @@ async fn files(session: &Session, source: &Source, mistakes: &mut Vec<String>) -
 async fn read_small_files(
     source: &Source,
     limits: &ParseLimits,
-    known: &KnownContents,
-    files: &[SourceFile],
+    known: &Arc<KnownContents>,
+    files: &Arc<Vec<SourceFile>>,
 ) -> Vec<Option<Key>> {
-    let known = |file: &SourceFile| known.key(file).filter(|_| file.bytes <= limits.file_bytes);
-    let batches = files.chunks(SMALL_FILES).map(|files| {
-        let known: Vec<Option<Key>> = files.iter().map(known).collect();
-        let (source, limits, files) = (source.clone(), limits.clone(), files.to_vec());
-        let read = move |(file, known): (&SourceFile, &Option<Key>)| {
+    let batches = (0..files.len()).step_by(SMALL_FILES).map(|first| {
+        let (source, limits, known, files) = (source.clone(), limits.clone(), known.clone(), files.clone());
+        let end = files.len().min(first + SMALL_FILES);
+        let key = move |file: &SourceFile| {
             let content = || source.read_now(file, &limits)?.ok().map(|bytes| Key::of_bytes(&bytes));
+            let is_known = file.bytes <= limits.file_bytes;
+            let known = known.key(file).filter(|_| is_known);
             known.or_else(|| if file.bytes <= read::SMALL_FILE { content() } else { None })
         };
-        compute(move || files.iter().zip(&known).map(read).collect::<Vec<_>>())
+        async move {
+            let keys = compute(move || files[first..end].iter().map(key).collect::<Vec<_>>()).await;
+            keys.unwrap_or_else(|_| vec![None; end - first])
+        }
     });
-    let read: Vec<_> = stream::iter(batches).buffered(READS).collect().await;
-    let of_batch = |(keys, files): (Result<Vec<Option<Key>>, Error>, &[SourceFile])| {
-        keys.unwrap_or_else(|_| vec![None; files.len()])
-    };
-    read.into_iter().zip(files.chunks(SMALL_FILES)).flat_map(of_batch).collect()
+    stream::iter(batches).buffered(READS).collect::<Vec<_>>().await.concat()
 }
 
 /// Takes the experiment's own files out of these counts of unread files by ending. The experiment, its table of
@@ -305,7 +315,7 @@ pub(crate) async fn load(
     source: Source,
     found: &CorpusSurvey,
 ) -> Result<LoadedCorpus, Error> {
-    let plan = Arc::new(Plan::loading(&found.plan_inputs(&session.experiment)));
+    let plan = found.loading(&session.experiment).clone();
     let run_context = Arc::new(run_context(session, source, Vec::new(), "loading")?);
     let outcome = execute(session, claimed, &plan, &run_context).await?;
     if let Some(reason) = outcome.failed.into_values().next() {

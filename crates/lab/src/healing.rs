@@ -177,7 +177,7 @@ mod tests {
                 graph: None,
             })
         };
-        let load = || Work::from(LoadWork { files: Vec::new(), metadata: Default::default() });
+        let load = || Work::from(LoadWork { files: Default::default(), metadata: Default::default() });
         let mut plan = Plan::default();
         for (number, work) in [load(), load(), index(&[0]), index(&[1]), index(&[0, 1])].into_iter().enumerate() {
             let (key, label) = (Key::of_bytes(&[number as u8]), number.to_string());

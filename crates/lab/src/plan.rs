@@ -8,6 +8,7 @@
 mod blocks;
 mod build;
 pub(crate) mod estimate;
+mod files;
 pub(crate) mod graph;
 pub(crate) mod model_load;
 pub(crate) mod ranges;
@@ -20,6 +21,7 @@ pub(crate) mod work;
 
 pub use blocks::file_blocks;
 pub use estimate::{CostEstimate, ModelEstimate};
+pub(crate) use files::{FileList, PlannedFiles};
 pub use graph::TaskId;
 pub(crate) use graph::{CorpusInputs, GivenReplies, Outputs, PlanInputs, ReplyContents, TrialTasks};
 pub use summary::{PlanSummary, PlannedTrial};
@@ -43,6 +45,8 @@ pub struct Plan {
     pub unshared: usize,
     seen: HashMap<Key, TaskId>,
     ranges: Ranges,
+    /// The tasks that parse files, block by block.
+    loading: Vec<TaskId>,
     /// The loading tasks of each part of the corpus, by their places among all loading tasks.
     parts: Vec<Range<usize>>,
 }

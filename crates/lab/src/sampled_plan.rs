@@ -46,7 +46,7 @@ use rag::{
     load::{LoadError, Rejected, Unread},
 };
 use serde::Serialize;
-use std::mem::discriminant;
+use std::{mem::discriminant, sync::Arc};
 use store::Key;
 use totals::{CorpusEstimates, Estimator};
 
@@ -152,7 +152,7 @@ pub async fn sample_plan(session: &Session, most_files: usize) -> Result<Sampled
     let trials = grid(experiment);
     // Keys of a plan decide nothing here, so any content will do.
     let shard = listing.files.iter().take(1).map(|file| (file.clone(), Key::of_bytes(file.path.as_bytes())));
-    let files = CorpusFiles { files: shard.collect(), ..CorpusFiles::default() };
+    let files = CorpusFiles { files: Arc::new(shard.collect()), ..CorpusFiles::default() };
     let corpus = CorpusSurvey { files, pdf_library, ..CorpusSurvey::default() };
     let sources = ModelsAndCorpus { identities, given, corpus };
     let plan = sources.plan(session, &trials, &questions, None);

@@ -332,7 +332,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let text = "name = \"x\"\n[corpus]\nsource = \"d\"\n[space]\nchunker = \"sentence\"\nretriever = \"bm25\"\n";
         let cx = fixture::run_context(folder.path(), Experiment::parse(text, ".").unwrap(), Vec::new());
-        let work = crate::plan::work::LoadWork { files: Vec::new(), metadata: Default::default() };
+        let work = crate::plan::work::LoadWork { files: Default::default(), metadata: Default::default() };
         let key = store::Key::of_bytes(b"task");
         let task = Task { key, work: work.into(), rows: None, label: String::new(), trials: Vec::new() };
         let hex = key.hex();

@@ -9,6 +9,7 @@ import re
 import statistics
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -314,7 +315,11 @@ def test_losses_name_the_step_the_chunk_and_the_shared_terms_of_each_question():
     golden = [{"id": f"q{n}", "question": f"{n}?", "evidence": [{"document": "a.md"}, {"document": "b.md"}]} for n in (1, 2, 3)]
     results = reverie.Results.__new__(reverie.Results)
     results._board = board
-    results.__dict__["data"] = {"questions": golden, "trials": [{"trial": {"id": "t01"}, "questions": questions}]}
+    trial = {"trial": {"id": "t01"}, "questions": questions}
+    results._core = SimpleNamespace(
+        head_text=lambda: json.dumps({"questions": golden, "trials": [{"trial": {"id": "t01"}}]}),
+        trial_text={"t01": json.dumps(trial)}.__getitem__,
+    )
     first, second, third = results.losses()
     assert [first[name] for name in ("trial", "question_id", "step", "component")] == ["t01", "q1", "not_found", "bm25"]
     assert [first[name] for name in ("evidence", "lost", "document", "chunk", "rank", "passages")] == [2, 1, "b.md", 3, 37, 5]

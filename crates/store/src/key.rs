@@ -150,6 +150,23 @@ impl KeyBuilder {
         self
     }
 
+    /// Adds a field holding a list of names, each with a key; the same as [`Self::list`] of these pairs, in less time.
+    #[must_use]
+    pub fn named_keys<'a>(mut self, name: &str, items: impl IntoIterator<Item = (&'a str, &'a Key)>) -> Self {
+        self.write(name.as_bytes());
+        let mut text = vec![b'['];
+        for (i, (name, key)) in items.into_iter().enumerate() {
+            text.extend_from_slice(if i > 0 { b",[" } else { b"[" });
+            write_plain(name, &mut text);
+            text.extend_from_slice(b",\"");
+            text.extend_from_slice(blake3::Hash::from_bytes(key.0).to_hex().as_bytes());
+            text.extend_from_slice(b"\"]");
+        }
+        text.push(b']');
+        self.write(&text);
+        self
+    }
+
     /// Adds another key, such as that of a task's input.
     #[must_use]
     pub fn key(mut self, name: &str, key: &Key) -> Self {
@@ -224,6 +241,16 @@ mod tests {
         for items in [&items[..], &items[..1], &[]] {
             let field = KeyBuilder::new("t").field("items", &items).finish();
             assert_eq!(KeyBuilder::new("t").list("items", items).finish(), field);
+        }
+    }
+
+    #[test]
+    fn named_keys_give_the_key_of_a_list_of_pairs() {
+        let names = ["a", "\u{e4}\n\"x\"\\", ""].map(|name| (name, Key::of_bytes(name.as_bytes())));
+        for names in [&names[..], &names[..1], &[]] {
+            let list = KeyBuilder::new("t").list("names", names).finish();
+            let named = names.iter().map(|(name, key)| (*name, key));
+            assert_eq!(KeyBuilder::new("t").named_keys("names", named).finish(), list);
         }
     }
 

@@ -2,7 +2,10 @@
 
 use crate::workspace::Workspace;
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
 
 const SPACE: &str = "chunker = [{ sentence = { chunk_size = 32, chunk_overlap = 0 } }, { sentence_window = { window_size = 1 } }]\nembedder = [\"tiny\"]\nretriever = [{ dense = { top_k = 2 } }, { bm25 = { top_k = 2 } }]";
 
@@ -163,8 +166,9 @@ fn the_rows_of_a_trial_that_are_damaged_or_gone_concern_that_trial_alone_and_the
     workspace.run(&["run"]).succeeds();
     assert_eq!((workspace.run(&["show", "t01", "--json"]).succeeds().json(), files()), (shown, before.clone()));
     std::fs::remove_file(first).unwrap();
-    // A file that nothing names, as a killed run leaves it.
-    std::fs::write(folder.join("t01-0123456789ab.parquet"), "cut").unwrap();
+    // A file that nothing names, as a killed run left it two hours before.
+    let unnamed = std::fs::File::create(folder.join("t01-0123456789ab.parquet")).unwrap();
+    unnamed.set_modified(SystemTime::now() - Duration::from_secs(7200)).unwrap();
     let told = workspace.run(&["show", "t01"]).ends_with(1);
     assert!(told.err.contains("t01-") && told.err.contains("run again"), "{}", told.err);
     workspace.run(&["run"]).succeeds();

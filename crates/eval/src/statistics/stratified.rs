@@ -219,10 +219,11 @@ impl StratifiedSample {
         // One over the number of draws of a simple random sample that is as exact.
         let variance: f64 = self.strata.iter().map(of_stratum).sum();
         let uncertainty = variance * student_quantile(MANY).unwrap_or_default().powi(2);
-        let middle = share + uncertainty / 2.0;
-        let half = (uncertainty * share * (1.0 - share) + uncertainty * uncertainty / 4.0).sqrt();
-        let end = |value: f64| (value / (1.0 + uncertainty)).clamp(0.0, 1.0);
-        Interval { low: end(middle - half), high: end(middle + half) }
+        let low = |share: f64| {
+            let half = (uncertainty * share * (1.0 - share) + uncertainty * uncertainty / 4.0).sqrt();
+            ((share + uncertainty / 2.0 - half) / (1.0 + uncertainty)).clamp(0.0, 1.0)
+        };
+        Interval { low: low(share), high: 1.0 - low(1.0 - share) }
     }
 
     /// The 95 % interval of a total, from its estimate, its estimates in resamples, and the degrees of freedom.

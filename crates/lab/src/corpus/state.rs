@@ -20,7 +20,7 @@ pub struct CorpusState {
 impl CorpusState {
     pub(super) fn of(files: &CorpusFiles, metadata: &BTreeMap<String, Metadata>, read_ms: i64) -> Self {
         let contents = files.files.iter().map(|(file, key)| (file.path.as_str(), key));
-        let key = KeyBuilder::new("corpus files").list("files", contents);
+        let key = KeyBuilder::new("corpus files").named_keys("files", contents);
         let key = if metadata.is_empty() { key } else { key.field("metadata", metadata) };
         Self { version: key.finish().short(), files: files.files.len(), read_ms }
     }

@@ -12,7 +12,7 @@ fn corpus(read: &[&str], absent: &[&str], rejected: &[&str], unread: &[&str]) ->
     let rejected = rejected.iter().map(|path| Rejected { path: (*path).to_owned(), reason: LoadError::Encrypted });
     let unread = unread.iter().map(|path| Unread { path: (*path).to_owned(), reason: "denied".to_owned() });
     CorpusFiles {
-        files: read.iter().map(|path| (file(path), Key::of_bytes(path.as_bytes()))).collect(),
+        files: Arc::new(read.iter().map(|path| (file(path), Key::of_bytes(path.as_bytes()))).collect()),
         absent: absent.iter().map(file).collect(),
         rejected: rejected.collect(),
         unread: unread.collect(),

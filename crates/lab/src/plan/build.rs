@@ -1,7 +1,7 @@
 //! Builds a plan: which tasks a trial needs, stage by stage.
 
 use super::{
-    Plan,
+    Plan, PlannedFiles,
     blocks::parts_of_blocks,
     graph::{CorpusInputs, PlanInputs, ReplyContents, TaskId, TrialTasks},
     ranges::{QuestionShard, Ranges},
@@ -13,7 +13,6 @@ use rag::{
     Axis, Component, PipelineConfig,
     enrich::EnrichConfig,
     index::{IndexKind, Indexes, MadeFrom},
-    load::SourceFile,
 };
 use std::{collections::BTreeMap, ops::Range};
 use store::Key;
@@ -66,11 +65,21 @@ impl Plan {
         plan
     }
 
+    /// The parsing of files, and nothing else so far. Also returns its tasks.
+    fn begin(inputs: &PlanInputs<'_>) -> (Self, Vec<TaskId>) {
+        let mut plan = match inputs.loading {
+            Some(loading) => loading.clone(),
+            None => Self::loading(inputs),
+        };
+        plan.ranges = Ranges::new(inputs.questions);
+        let loading = plan.loading.clone();
+        (plan, loading)
+    }
+
     /// Only what the pipelines of trials search: their chunks and indexes. Also returns where these are for each trial that
     /// is a pipeline.
     pub(crate) fn of_corpora(inputs: &PlanInputs<'_>) -> (Self, Vec<CorpusInputs>) {
-        let mut plan = Self { ranges: Ranges::new(inputs.questions), ..Self::default() };
-        let documents = plan.load(inputs);
+        let (mut plan, documents) = Self::begin(inputs);
         let pipelines =
             inputs.trials.iter().filter_map(|trial| Some(PipelineTrial { trial, pipeline: trial.pipeline()? }));
         let corpora = pipelines.map(|trial| plan.corpus(inputs, trial, &documents, None).0).collect();
@@ -79,8 +88,7 @@ impl Plan {
 
     /// The plan of all trials.
     pub fn new(inputs: &PlanInputs<'_>) -> Self {
-        let mut plan = Self { ranges: Ranges::new(inputs.questions), ..Self::default() };
-        let documents = plan.load(inputs);
+        let (mut plan, documents) = Self::begin(inputs);
         let answered = inputs.experiment.evaluate.answered.unwrap_or(usize::MAX).min(inputs.questions.len());
         let all: Vec<usize> = (0..answered).collect();
         for (i, trial) in inputs.trials.iter().enumerate() {
@@ -132,31 +140,30 @@ impl Plan {
         })
     }
 
-    fn load(&mut self, inputs: &PlanInputs<'_>) -> Vec<TaskId> {
-        let read = inputs.files.iter().map(|file| (&file.0, Some(file)));
+    fn load(&mut self, inputs: &PlanInputs<'_>) {
+        let read = (0_u32..).zip(inputs.files.iter()).map(|(place, (file, _))| (file, Some(place)));
         let mut files: Vec<_> = read.chain(inputs.unread.iter().map(|file| (file, None))).collect();
         files.sort_by(|one, other| one.0.path.cmp(&other.0.path));
         let parts = parts_of_blocks(files.iter().map(|(listed, _)| (listed.path.as_str(), listed.bytes)));
-        let mut load = |shard: Vec<&(SourceFile, Key)>| {
-            let label = match shard.as_slice() {
-                [(file, _)] => format!("load {}", file.path),
-                many => format!("load {} files", many.len()),
+        let mut load = |shard: Box<[u32]>| {
+            let label = match *shard {
+                [place] => format!("load {}", inputs.files[place as usize].0.path),
+                _ => format!("load {} files", shard.len()),
             };
-            let files: Vec<(SourceFile, Key)> = shard.into_iter().cloned().collect();
-            let of_file = |(file, _): &(SourceFile, Key)| inputs.metadata.get_key_value(&file.path);
-            let metadata =
-                files.iter().filter_map(of_file).map(|(path, known)| (path.clone(), known.clone())).collect();
+            let files = PlannedFiles::new(inputs.files, shard);
+            let known = files.iter().filter_map(|(file, _)| inputs.metadata.get_key_value(&file.path));
+            let metadata = known.map(|(path, known)| (path.clone(), known.clone())).collect();
             self.add(inputs, work::LoadWork { files, metadata }, || label)
         };
         let (mut loading, mut ranges) = (Vec::new(), Vec::new());
         for part in parts {
             let first = loading.len();
-            let shards = part.into_iter().map(|block| block.into_iter().filter_map(|place| files[place].1).collect());
-            loading.extend(shards.filter(|shard: &Vec<_>| !shard.is_empty()).map(&mut load));
+            let read =
+                |block: Vec<usize>| -> Box<[u32]> { block.into_iter().filter_map(|place| files[place].1).collect() };
+            loading.extend(part.into_iter().map(read).filter(|shard| !shard.is_empty()).map(&mut load));
             ranges.push(first..loading.len());
         }
-        self.parts = ranges;
-        loading
+        (self.loading, self.parts) = (loading, ranges);
     }
 
     fn pipeline(

@@ -1,6 +1,6 @@
 //! The graph's vocabulary: the id of a task, where a trial's results are in a plan, and what a plan is made from.
 
-use super::trial::Trial;
+use super::{FileList, Plan, trial::Trial};
 use crate::spec::Experiment;
 use eval::{MetricConfig, Question};
 use models::Identity;
@@ -85,7 +85,9 @@ pub struct PlanInputs<'a> {
     /// The identities of all models, by name, and those of systems by `systems.NAME`.
     pub identities: &'a BTreeMap<String, Identity>,
     /// The files, with the keys of their bytes.
-    pub files: &'a [(SourceFile, Key)],
+    pub(crate) files: &'a FileList,
+    /// The plan that parses these files, if it was made before.
+    pub(crate) loading: Option<&'a Plan>,
     /// Files that could not be read now. They are left out, but the other files
     /// keep their places, so all other tasks stay the same.
     pub unread: &'a [SourceFile],

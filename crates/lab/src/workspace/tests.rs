@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{
+    clock::now_ms,
     layout::RunFileName,
     results::{Results, fixture},
     run_summary::summary_json,
@@ -177,19 +178,30 @@ async fn write_results(workspace: &Workspace, whole: &Results) -> TestResult {
     Ok(())
 }
 
+/// Removes what the results do not name, as whoever writes results an hour later does.
+async fn remove_an_hour_later(workspace: &Workspace, store: &ArtifactStore) -> TestResult {
+    let files = workspace.results_head("x-1").await?.row_files();
+    Ok(trial_rows::remove_unnamed(store, "x-1", &files, now_ms() + 3_600_001).await?)
+}
+
 #[tokio::test]
-async fn the_rows_of_trials_go_where_the_results_go_and_those_of_before_are_removed() -> TestResult {
+async fn the_rows_of_trials_go_where_the_results_go_and_those_of_before_are_removed_an_hour_later() -> TestResult {
     let folder = tempfile::tempdir()?;
     let workspace = open(folder.path(), "memory:///prefix")?;
     let other = another_machine(folder.path(), &workspace)?;
+    let listed = async |store: &ArtifactStore| store.list("runs/x-1/trials").await;
     let mut before: Vec<String> = Vec::new();
     for (text, time_ms) in [("oats", 1), ("rye", 2)] {
         write_results(&workspace, &saying(text, time_ms)).await?;
         workspace.publish("x", "x-1").await?;
         assert_eq!(other.latest_run("x").await?, "x-1");
-        let names = workspace.local.list("runs/x-1/trials").await?;
-        for store in [&workspace.store, &other.local] {
-            assert_eq!(store.list("runs/x-1/trials").await?, names, "{text}");
+        let names = workspace.results_head("x-1").await?.row_files();
+        let names: Vec<String> = names.iter().map(|file| layout::trial_rows("x-1", file)).collect();
+        for store in [&workspace.local, &workspace.store, &other.local] {
+            let kept = listed(store).await?;
+            assert!(before.iter().chain(&names).all(|name| kept.contains(name)), "{text}: {kept:?}");
+            remove_an_hour_later(&workspace, store).await?;
+            assert_eq!(listed(store).await?, names, "{text}");
         }
         assert_eq!((names.len(), before.iter().filter(|name| names.contains(name)).count()), (2, before.len() / 2));
         for place in [&workspace, &other] {
@@ -202,7 +214,7 @@ async fn the_rows_of_trials_go_where_the_results_go_and_those_of_before_are_remo
         other.local.remove(name).await?;
     }
     assert_eq!(other.results_with_rows_of("x-1", "t01").await?.trials[0], saying("rye", 2).trials[0]);
-    assert_eq!(other.local.list("runs/x-1/trials").await?, before);
+    assert_eq!(listed(&other.local).await?, before);
     // A run that is asked for by its id.
     std::fs::remove_dir_all(other.run_folder("x-1"))?;
     assert_eq!(other.find_run("x", "x-1").await?, "x-1");
@@ -223,8 +235,25 @@ async fn rows_of_a_run_that_was_killed_before_its_results_are_written_change_not
     let head = workspace.results_head("x-1").await?;
     assert!(head.trials.iter().all(|trial| trial.questions.is_empty()));
     write_results(&workspace, &saying("rye", 2)).await?;
+    remove_an_hour_later(&workspace, &workspace.local).await?;
     assert_eq!(workspace.local.list("runs/x-1/trials").await?.len(), 2);
     assert_eq!(workspace.results("x-1").await?, saying("rye", 2));
+    Ok(())
+}
+
+#[tokio::test]
+async fn two_runs_of_one_plan_at_once_leave_each_other_their_rows() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let workspace = open(folder.path(), "store")?;
+    // One has written its rows when the other writes all, and the other still reads its rows when the one is done.
+    for trial in saying("oats", 1).trials {
+        workspace.keep_rows("x-1", trial).await?;
+    }
+    write_results(&workspace, &saying("rye", 2)).await?;
+    let read_by_the_other = workspace.results_head("x-1").await?;
+    write_results(&workspace, &saying("oats", 1)).await?;
+    assert_eq!(workspace.results("x-1").await?, saying("oats", 1));
+    assert_eq!(read_by_the_other.with_rows(&workspace.run_folder("x-1"))?, saying("rye", 2));
     Ok(())
 }
 

@@ -1,11 +1,13 @@
 //! The rows of a run's trials, each trial's in a file of its own. They are written trial by trial, before the
 //! `results.json` that names them, and are copied before it in both directions: where it is, they are too. A run that
-//! is repeated writes its rows beside those of before, which are removed when nothing names them any more.
+//! is repeated writes its rows beside those of before. Those are removed an hour after they were written: until then,
+//! another process may be reading them, or about to write the results that name them.
 
 use super::Workspace;
 use crate::{
     Error,
     blocking::compute,
+    clock::now_ms,
     layout::{self, RunFileName},
     results::{Results, TrialResult, named_row_files},
 };
@@ -16,6 +18,8 @@ use store::ArtifactStore;
 
 /// Files that are copied between this machine and an object store at once.
 const COPIES_AT_ONCE: usize = 8;
+/// How long rows are kept that nothing names: another process may be at the same run.
+const UNNAMED_MS: i64 = 3_600_000;
 
 impl Workspace {
     /// Writes a trial's rows into a file of the run's folder. Returns the trial without their passages and long texts.
@@ -27,15 +31,9 @@ impl Workspace {
         Ok(trial)
     }
 
-    /// Removes the rows of earlier results of a run on this machine.
+    /// Removes the rows of earlier results of a run on this machine, except those of the last hour.
     pub(crate) async fn remove_other_rows(&self, run: &str, files: &BTreeSet<String>) -> Result<(), Error> {
-        let names: BTreeSet<String> = files.iter().map(|file| layout::trial_rows(run, file)).collect();
-        for name in self.local.list(&layout::trial_rows_of(run)).await? {
-            if !names.contains(&name) {
-                self.local.remove(&name).await?;
-            }
-        }
-        Ok(())
+        remove_unnamed(&self.local, run, files, now_ms()).await
     }
 
     /// The results of a run whose folder is on this machine, with every passage of every trial.
@@ -76,17 +74,12 @@ impl Workspace {
     /// Copies the results of a run to the store, which is elsewhere, and the files that they name before them.
     pub(super) async fn publish_results(&self, run: &str) -> Result<(), Error> {
         let Some(results) = self.results_json(run)? else { return Ok(()) };
-        let name = layout::run_file(run, RunFileName::Results);
-        // What cannot be read is replaced, and the rows that it names stay.
-        let before = self.store.get(&name).await.ok().flatten().map_or_else(BTreeSet::new, |it| named_row_files(&it));
         copy_rows(&self.local, &self.store, run, &named_row_files(&results)).await?;
+        let name = layout::run_file(run, RunFileName::Results);
         self.store.replace(&name, results).await?;
         // Another machine may have replaced these results meanwhile, and names other files.
-        let now = self.store.get(&name).await?.map_or_else(BTreeSet::new, |it| named_row_files(&it));
-        for file in before.difference(&now) {
-            self.store.remove(&layout::trial_rows(run, file)).await?;
-        }
-        Ok(())
+        let now = self.store.get(&name).await?.unwrap_or_default();
+        remove_unnamed(&self.store, run, &named_row_files(&now), now_ms()).await
     }
 
     /// Brings the files to this machine that these results name, unless they are here. The store is elsewhere.
@@ -113,4 +106,20 @@ async fn copy_rows(from: &ArtifactStore, to: &ArtifactStore, run: &str, files: &
         }
     });
     Ok(stream::iter(copies).buffer_unordered(COPIES_AT_ONCE).try_collect::<()>().await?)
+}
+
+/// Removes the rows of a run that these files do not have and that were written more than an hour before.
+pub(super) async fn remove_unnamed(
+    store: &ArtifactStore,
+    run: &str,
+    files: &BTreeSet<String>,
+    now_ms: i64,
+) -> Result<(), Error> {
+    let named: BTreeSet<String> = files.iter().map(|file| layout::trial_rows(run, file)).collect();
+    for object in store.objects(&layout::trial_rows_of(run)).await? {
+        if !named.contains(&object.name) && object.modified_unix_ms < now_ms - UNNAMED_MS {
+            store.remove(&object.name).await?;
+        }
+    }
+    Ok(())
 }

@@ -5,10 +5,14 @@
 
 use super::{FileState, Links, LoadError, ReadError, Rejected, Unread};
 use object_store::ObjectMeta;
+use rayon::prelude::*;
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
-use walkdir::WalkDir;
+use std::path::{MAIN_SEPARATOR, Path, PathBuf};
+use walkdir::{DirEntry, WalkDir};
+
+/// Files that are looked at together, by all cores.
+const FILES_AT_ONCE: usize = 4096;
 
 /// The result of a walk: each file, and the failures.
 #[derive(Debug, Default)]
@@ -57,6 +61,7 @@ pub(super) fn folder(root: &Path, links: Links) -> Result<WalkResult, WalkError>
     std::fs::read_dir(root).map_err(WalkError::Folder)?;
     let real_root = root.canonicalize().map_err(WalkError::Root)?;
     let mut seen = WalkResult::default();
+    let mut found = Vec::new();
     let hidden = |name: &std::ffi::OsStr| name.as_encoded_bytes().starts_with(b".");
     let mut walk = WalkDir::new(root).follow_links(true).sort_by_file_name().into_iter();
     while let Some(entry) = walk.next() {
@@ -87,15 +92,28 @@ pub(super) fn folder(root: &Path, links: Links) -> Result<WalkResult, WalkError>
             seen.rejected.push(Rejected { path, reason });
             continue;
         }
-        match entry.metadata() {
-            Ok(metadata) => seen.files.push(SeenFile::of_file(path, &metadata)),
-            Err(error) => seen.record_failure(root, &error),
+        found.push((entry, path));
+        if found.len() == FILES_AT_ONCE {
+            seen.look_at(root, &mut found);
         }
     }
+    seen.look_at(root, &mut found);
     Ok(seen)
 }
 
 impl WalkResult {
+    /// Looks at files, which are given with their paths below the root.
+    fn look_at(&mut self, root: &Path, found: &mut Vec<(DirEntry, String)>) {
+        let look = |(entry, path): (DirEntry, String)| Ok(SeenFile::of_file(path, &entry.metadata()?));
+        let looked_at: Vec<Result<SeenFile, walkdir::Error>> = found.par_drain(..).map(look).collect();
+        for file in looked_at {
+            match file {
+                Ok(file) => self.files.push(file),
+                Err(error) => self.record_failure(root, &error),
+            }
+        }
+    }
+
     fn record_failure(&mut self, root: &Path, error: &walkdir::Error) {
         // A link back to a folder that is being walked adds nothing.
         if error.loop_ancestor().is_some() {
@@ -187,7 +205,9 @@ fn stays_below(real_root: &Path, path: &Path, links: Links) -> Result<(), LoadEr
 }
 
 fn below(root: &Path, path: &Path) -> String {
-    let path = path.strip_prefix(root).unwrap_or(path);
-    let parts: Vec<_> = path.components().map(|part| part.as_os_str().to_string_lossy()).collect();
-    parts.join("/")
+    let path = path.strip_prefix(root).unwrap_or(path).to_string_lossy();
+    match MAIN_SEPARATOR {
+        '/' => path.into_owned(),
+        other => path.replace(other, "/"),
+    }
 }

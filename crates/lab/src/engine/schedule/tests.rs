@@ -35,7 +35,7 @@ fn work(kind: &str, inputs: &[TaskId]) -> Work {
         part: None,
     };
     match kind {
-        "load" => LoadWork { files: Vec::new(), metadata: Default::default() }.into(),
+        "load" => LoadWork { files: Default::default(), metadata: Default::default() }.into(),
         "index" => {
             IndexWork { kind: IndexKind::Bm25, from: inputs.to_vec(), enriched: false, analysis: None, graph: None }
                 .into()

@@ -3,12 +3,12 @@
 use super::{DescribeWork, KeyContext, TimedComponent};
 use crate::{
     operator::Operator,
-    plan::graph::{PlanInputs, TaskId},
+    plan::{
+        PlannedFiles,
+        graph::{PlanInputs, TaskId},
+    },
 };
-use rag::{
-    Metadata,
-    load::{self, SourceFile},
-};
+use rag::{Metadata, load};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use store::Key;
@@ -16,7 +16,7 @@ use store::Key;
 /// Parses files whose contents must still have these keys.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct LoadWork {
-    pub(crate) files: Vec<(SourceFile, Key)>,
+    pub(crate) files: PlannedFiles,
     /// What the corpus' table of metadata says of them, by path.
     #[serde(default)]
     pub(crate) metadata: BTreeMap<String, Metadata>,
@@ -40,7 +40,7 @@ impl DescribeWork for LoadWork {
             .field("version", &load::VERSION)
             .field("limits", &cx.inputs.experiment.corpus.limits)
             .field("pdf", cx.inputs.pdf_library)
-            .list("files", self.files.iter().map(|(file, key)| (&file.path, key)))
+            .named_keys("files", self.files.iter().map(|(file, key)| (file.path.as_str(), key)))
             .finish()
     }
 

@@ -133,7 +133,7 @@ async fn load(run_context: &RunContext, files: &[SourceFile], keys: &[Key]) -> t
     let files: Vec<_> = files.iter().cloned().zip(keys.iter().copied()).collect();
     let task = Task {
         key: Key::of_bytes(b"the task"),
-        work: Work::Load(LoadWork { files, metadata: Default::default() }),
+        work: Work::Load(LoadWork { files: files.into(), metadata: Default::default() }),
         rows: None,
         label: "load".to_owned(),
         trials: vec![],
