@@ -68,6 +68,11 @@ impl Operator {
         }
     }
 
+    /// Whether its tasks embed texts, which is waiting if the model is outside this process.
+    pub(crate) fn embeds(self) -> bool {
+        matches!(self, Self::EMBED | Self::EmbedQueries)
+    }
+
     fn position(self) -> usize {
         ALL.iter().position(|other| *other == self).unwrap_or(usize::MAX)
     }

@@ -13,13 +13,14 @@ pub use changes::changed_since;
 pub use documents::IndexedDocument;
 pub(crate) use {
     changes::what_differs,
-    documents::{parse_documents, write_documents},
+    documents::{parse_documents, visit_documents, write_documents},
 };
 
 use crate::{
     Board, Error, PreparedRun, Session,
     action::Action,
     artifact,
+    blocking::compute,
     board::{Cell, ColumnKind},
     corpus::CorpusState,
     detectable::DetectableDifferences,
@@ -41,8 +42,11 @@ use serde::{Deserialize, Serialize};
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
+    fs::File,
+    io::{BufReader, BufWriter},
     path::{Path, PathBuf},
 };
+use store::StagedFile;
 
 /// The format of [`RunProvenance`].
 const VERSION: u32 = 1;
@@ -234,9 +238,19 @@ pub(crate) async fn write_run_documents(session: &Session, prepared: &PreparedRu
     if is_same && RunFileName::Documents.within(&folder).is_file() {
         return Ok(());
     }
-    let mut lines = Vec::new();
-    write_documents(&mut lines, corpus.files.files.iter().map(IndexedDocument::of)).map_err(Error::table)?;
-    workspace.write_run_file(&prepared.run, RunFileName::Documents, lines).await
+    let (path, files) = (RunFileName::Documents.within(&folder), corpus.files.files.clone());
+    // Not in memory: there may be a million lines.
+    compute(move || {
+        let staged = StagedFile::beside(&path)?;
+        let write = || {
+            let file = File::create(staged.path())?;
+            write_documents(BufWriter::new(&file), files.iter().map(IndexedDocument::of))?;
+            file.sync_data()?;
+            std::fs::rename(staged.path(), &path)
+        };
+        write().map_err(|source| Error::file("write", &path, source))
+    })
+    .await?
 }
 
 /// The part of a provenance that every version reads.
@@ -499,6 +513,20 @@ impl RunRecord {
     /// As [`RunRecord::provenance`].
     pub fn documents(&self) -> Result<Cow<'_, [IndexedDocument]>, Error> {
         self.documents_of(self.provenance()?)
+    }
+
+    /// Calls `each` with every document that was read, one in memory at a time.
+    fn visit_documents(&self, mut each: impl FnMut(IndexedDocument)) -> Result<(), Error> {
+        let provenance = self.provenance()?;
+        let Some(folder) = self.folder.as_ref().filter(|_| provenance.documents.is_empty()) else {
+            provenance.documents.iter().cloned().for_each(each);
+            return Ok(());
+        };
+        let path = RunFileName::Documents.within(folder);
+        match Error::allow_missing(&path, File::open(&path))? {
+            Some(file) => visit_documents(BufReader::new(file), &mut each),
+            None => Ok(()),
+        }
     }
 
     /// The documents, also of a run whose artifacts are in another format; none if they cannot be read.

@@ -158,7 +158,11 @@ impl Session {
         let open = || async {
             Ok(match &spec.ray {
                 Some(ray) => Engine::Remote(cluster::join(self, ray).await?),
-                None => Engine::Local(Local { cores: self.context.cpu.cores(), tasks: spec.local.tasks }),
+                None => Engine::Local(Local {
+                    cores: self.context.cpu.cores(),
+                    tasks: spec.local.tasks,
+                    embeds_elsewhere: self.experiment.embeds_elsewhere(),
+                }),
             })
         };
         self.engine.get_or_try_init(open).await

@@ -16,13 +16,15 @@ pub struct Local {
     pub cores: usize,
     /// The most tasks of one operator that wait for models at once.
     pub tasks: usize,
+    /// Whether texts are embedded by a model outside this process, so that embedding waits too.
+    pub embeds_elsewhere: bool,
 }
 
 #[async_trait]
 impl Runner for Local {
     fn limit(&self, operator: Operator) -> usize {
         match operator {
-            operator if operator.waits() => self.tasks,
+            operator if operator.waits() || (self.embeds_elsewhere && operator.embeds()) => self.tasks,
             _ => self.cores,
         }
     }
@@ -39,12 +41,14 @@ mod tests {
 
     #[test]
     fn tasks_that_compute_share_the_cores_and_those_that_wait_have_places() {
-        let engine = Local { cores: 3, tasks: 16 };
         let waiting = ["enrich", "query", "rerank", "refine", "generate", "ask", "judge"];
-        for operator in Operator::all() {
-            let name = operator.name();
-            let expected = if waiting.contains(&name) { 16 } else { 3 };
-            assert_eq!(engine.limit(operator), expected, "{name}");
+        for embeds_elsewhere in [false, true] {
+            let engine = Local { cores: 3, tasks: 16, embeds_elsewhere };
+            for operator in Operator::all() {
+                let name = operator.name();
+                let waits = waiting.contains(&name) || (embeds_elsewhere && name.starts_with("embed"));
+                assert_eq!(engine.limit(operator), if waits { 16 } else { 3 }, "{name}, {embeds_elsewhere}");
+            }
         }
     }
 }

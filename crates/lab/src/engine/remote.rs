@@ -29,7 +29,7 @@ use crate::{
     operator::Operator,
     plan::Plan,
     progress::Progress,
-    spec::{EngineSpec, StageSpec},
+    spec::{EngineSpec, Experiment, StageSpec},
     task::{RunContext, StoredOutput},
 };
 use async_trait::async_trait;
@@ -62,6 +62,7 @@ struct SharedDriver {
     store: ArtifactStore,
     setup: WorkerSetup,
     spec: EngineSpec,
+    embeds_elsewhere: bool,
     next: AtomicU64,
     began: Instant,
     state: Mutex<DriverState>,
@@ -131,12 +132,13 @@ struct StartAttempts {
 
 impl Remote {
     /// An engine on this cluster. Workers start with the first plan.
-    pub fn new(cluster: Arc<dyn Cluster>, store: ArtifactStore, setup: WorkerSetup, spec: EngineSpec) -> Self {
+    pub fn new(cluster: Arc<dyn Cluster>, store: ArtifactStore, setup: WorkerSetup, experiment: &Experiment) -> Self {
         let shared = Arc::new(SharedDriver {
             cluster,
             store,
             setup,
-            spec,
+            spec: experiment.engine.clone(),
+            embeds_elsewhere: experiment.embeds_elsewhere(),
             next: AtomicU64::new(1),
             began: Instant::now(),
             state: Mutex::default(),
@@ -248,7 +250,8 @@ impl SharedDriver {
     /// Units of an operator that a worker takes at once.
     fn slots(&self, worker: &WorkerState, operator: Operator) -> usize {
         // Each worker has its own machine or its own share of one.
-        Local { cores: worker.cores, tasks: self.spec.local.tasks }.limit(operator)
+        let (tasks, embeds_elsewhere) = (self.spec.local.tasks, self.embeds_elsewhere);
+        Local { cores: worker.cores, tasks, embeds_elsewhere }.limit(operator)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What has changed since a run: one line for each change.
 
-use super::{IndexedDocument, RunRecord, experiment_of};
+use super::{RunRecord, experiment_of};
 use crate::{
     Error, Session,
     plan::trial,
@@ -9,9 +9,9 @@ use crate::{
 };
 use eval::{Evidence, Question};
 use futures::{StreamExt, stream};
-use rag::{Axis, Choice};
+use rag::{Axis, Choice, load::SourceFile};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use store::Key;
 
 /// The most names in a line.
@@ -35,12 +35,7 @@ pub async fn changed_since(session: &Session, record: &RunRecord) -> Vec<String>
         (Err(error), _) | (_, Err(error)) => return vec![format!("what changed since is not known: {error}")],
     };
     let mut lines = of_experiment(&then, &session.experiment);
-    let documents_then = record.documents();
-    let since = match &documents_then {
-        Ok(documents) => documents_since(session, documents, provenance.read_ms).await,
-        Err(error) => Err(Error::Unusable(crate::error_chain(error))),
-    };
-    match since {
+    match documents_since(session, record, provenance.read_ms).await {
         Ok(more) => lines.extend(more),
         Err(error) => lines.push(format!("the documents cannot be looked at now: {}", crate::error_chain(&error))),
     }
@@ -56,71 +51,64 @@ pub async fn changed_since(session: &Session, record: &RunRecord) -> Vec<String>
     lines
 }
 
-async fn documents_since(session: &Session, then: &[IndexedDocument], read_ms: i64) -> Result<Vec<String>, Error> {
+async fn documents_since(session: &Session, record: &RunRecord, read_ms: i64) -> Result<Vec<String>, Error> {
     let mut mistakes = Vec::new();
     let Some(source) = session.corpus_source(&mut mistakes) else {
         return Err(Error::Refused(mistakes));
     };
     let listed = source.survey().await?.files;
-    let now: BTreeMap<&str, _> = listed.iter().map(|file| (file.path.as_str(), file)).collect();
-    let known: BTreeMap<&str, &IndexedDocument> = then.iter().map(|file| (file.path.as_str(), file)).collect();
-    let added: Vec<&str> = now.keys().copied().filter(|path| !known.contains_key(path)).collect();
-    let removed: Vec<&str> = known.keys().copied().filter(|path| !now.contains_key(path)).collect();
-    let limits = &session.experiment.corpus.limits;
     let is_local = !store::is_url(&session.experiment.corpus.source);
-    let both = now.iter().filter_map(|(path, file)| Some((*path, *file, *known.get(path)?)));
-    let looks: Vec<_> = both
-        .map(|(path, file, then)| {
-            let source = &source;
-            async move {
-                let changed = if file.bytes != then.bytes {
-                    true
-                } else if !is_local || is_older(&session.experiment, path, read_ms - SLACK_MS) {
-                    false
-                } else {
-                    source.read(file, limits).await.is_ok_and(|bytes| Key::of_bytes(&bytes) != then.key)
-                };
-                changed.then_some(path)
+    let now: HashMap<&str, usize> = listed.iter().enumerate().map(|(at, file)| (file.path.as_str(), at)).collect();
+    let mut known = vec![false; listed.len()];
+    let (mut changed, mut removed, mut may_have_changed) = (Vec::new(), Vec::new(), Vec::new());
+    record.visit_documents(|then| match now.get(then.path.as_str()) {
+        None => removed.push(then.path),
+        Some(&at) => {
+            known[at] = true;
+            if listed[at].bytes != then.bytes {
+                changed.push(then.path);
+            } else if is_local && !is_older(&listed[at], read_ms - SLACK_MS) {
+                may_have_changed.push((at, then.key));
             }
-        })
-        .collect();
-    let changed: Vec<&str> =
-        stream::iter(looks).buffered(READS).filter_map(|found| async move { found }).collect().await;
+        }
+    })?;
+    let limits = &session.experiment.corpus.limits;
+    let looks = may_have_changed.into_iter().map(|(at, key)| {
+        let (source, file) = (&source, &listed[at]);
+        async move {
+            let differs = source.read(file, limits).await.is_ok_and(|bytes| Key::of_bytes(&bytes) != key);
+            differs.then(|| file.path.clone())
+        }
+    });
+    let looked: Vec<Option<String>> = stream::iter(looks).buffer_unordered(READS).collect().await;
+    changed.extend(looked.into_iter().flatten());
+    let new = listed.iter().zip(known).filter(|(_, known)| !known);
+    let mut added: Vec<String> = new.map(|(file, _)| file.path.clone()).collect();
+    [&mut added, &mut changed, &mut removed].into_iter().for_each(|paths| paths.sort_unstable());
     let mut lines = Vec::new();
-    let mut add_line = |paths: &[&str], what: &str| {
+    let mut add_line = |paths: &[String], what: &str| {
         if !paths.is_empty() {
             lines.push(format!("{} {what}: {}", n_documents(paths.len()), some_of(paths)));
         }
     };
-    let verb = |paths: &[&str], rest: &str| format!("{} {rest}", if paths.len() == 1 { "was" } else { "were" });
-    let is = |paths: &[&str]| if paths.len() == 1 { "is" } else { "are" };
+    let verb = |paths: &[String], rest: &str| format!("{} {rest}", if paths.len() == 1 { "was" } else { "were" });
+    let is = |paths: &[String]| if paths.len() == 1 { "is" } else { "are" };
     add_line(&added, &format!("{} and {} not searched (run again)", verb(&added, "added"), is(&added)));
     add_line(&changed, &format!("{}; the old text is still searched (run again)", verb(&changed, "changed")));
     add_line(&removed, &format!("{} and {} still searched (run again)", verb(&removed, "removed"), is(&removed)));
     Ok(lines)
 }
 
-/// Whether a file has not changed since that time. The inode's change time (ctime) cannot be set
-/// back, unlike the modification time.
-#[cfg(unix)]
-fn is_older(experiment: &Experiment, path: &str, than_ms: i64) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let file = experiment.path(&experiment.corpus.source).join(path);
-    std::fs::metadata(file).is_ok_and(|metadata| {
-        metadata.ctime().saturating_mul(1000).saturating_add(metadata.ctime_nsec() / 1_000_000) < than_ms
-    })
-}
-
-#[cfg(not(unix))]
-fn is_older(_experiment: &Experiment, _path: &str, _than_ms: i64) -> bool {
-    false
+/// Whether a file of a local disk is known not to have changed since that time.
+fn is_older(file: &SourceFile, than_ms: i64) -> bool {
+    file.state.is_some_and(|state| state.was_changed_before(than_ms))
 }
 
 fn n_documents(n: usize) -> String {
     if n == 1 { "1 document".to_owned() } else { format!("{n} documents") }
 }
 
-fn some_of(names: &[&str]) -> String {
+fn some_of(names: &[String]) -> String {
     let more = if names.len() > NAMED { ", …" } else { "" };
     format!("{}{more}", names[..names.len().min(NAMED)].join(", "))
 }

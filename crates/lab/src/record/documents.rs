@@ -4,7 +4,7 @@
 use crate::Error;
 use rag::load::SourceFile;
 use serde::{Deserialize, Serialize};
-use std::io::Write;
+use std::io::{BufRead, Write};
 use store::Key;
 
 /// A file of a run's corpus.
@@ -42,7 +42,22 @@ pub(crate) fn write_documents(
 /// # Errors
 /// If a line is not that of a document.
 pub(crate) fn parse_documents(bytes: &[u8]) -> Result<Vec<IndexedDocument>, Error> {
-    serde_json::Deserializer::from_slice(bytes).into_iter().collect::<Result<_, _>>().map_err(Error::table)
+    let mut documents = Vec::new();
+    visit_documents(bytes, |document| documents.push(document))?;
+    Ok(documents)
+}
+
+/// Calls `each` with every document of a list, one in memory at a time.
+///
+/// # Errors
+/// If it cannot be read, or a line is not that of a document.
+pub(crate) fn visit_documents(mut lines: impl BufRead, mut each: impl FnMut(IndexedDocument)) -> Result<(), Error> {
+    let mut line = Vec::new();
+    while lines.read_until(b'\n', &mut line).map_err(Error::table)? > 0 {
+        each(serde_json::from_slice(&line).map_err(Error::table)?);
+        line.clear();
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -78,7 +78,7 @@ pub(super) async fn join(session: &Session, ray: &RayEngineSpec) -> Result<Remot
     };
     // Each worker checks that it finds this object.
     store.put(&setup.probe, "seen").await?;
-    Ok(Remote::new(cluster, store.clone(), setup, session.experiment.engine.clone()))
+    Ok(Remote::new(cluster, store.clone(), setup, &session.experiment))
 }
 
 /// Pulls the missing files of the experiment's models. Returns the reasons of failed pulls; the

@@ -295,6 +295,11 @@ impl Experiment {
         if answers && !scored { vec![remark.to_owned()] } else { Vec::new() }
     }
 
+    /// Whether a model outside this process embeds texts.
+    pub(crate) fn embeds_elsewhere(&self) -> bool {
+        self.models.values().any(|model| matches!(model, ModelConfig::Embedding(_)) && !model.is_here())
+    }
+
     /// Resolves a path of the file against the file's folder.
     pub fn path(&self, path: &str) -> PathBuf {
         // Removes `.` components, which read badly in messages.

@@ -52,6 +52,12 @@ impl FileState {
         self.hash
     }
 
+    /// Whether a local file was last changed before this time, in milliseconds since 1970. No program can set back the time
+    /// at which attributes were changed. An object does not tell.
+    pub fn was_changed_before(&self, ms: i64) -> bool {
+        self.changed_ms.is_some_and(|changed| changed < ms)
+    }
+
     /// Whether a file with this state, read after this time, can be known again by it: it was changed some time before.
     /// A time in the future, from a clock that was set back, is not.
     pub fn is_settled(&self, read_ms: i64) -> bool {

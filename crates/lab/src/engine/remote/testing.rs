@@ -132,6 +132,7 @@ impl Bench {
             store: run_context.store.clone(),
             setup,
             spec,
+            embeds_elsewhere: false,
             next: AtomicU64::new(1),
             began: long_ago(),
             state: Mutex::default(),

@@ -2,7 +2,7 @@
 
 use super::{
     super::{
-        RunProvenance,
+        IndexedDocument, RunProvenance,
         fixture::{finish, provenance, session, text},
     },
     *,
@@ -70,7 +70,8 @@ fn names_are_listed_up_to_three() {
         (&["a", "b", "c", "d"], "a, b, c, …"),
         (&["a", "b", "c", "d", "e"], "a, b, c, …"),
     ] {
-        assert_eq!(some_of(names), expected);
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        assert_eq!(some_of(&names), expected);
     }
     assert_eq!([0, 1, 2].map(n_documents), ["0 documents", "1 document", "2 documents"]);
 }

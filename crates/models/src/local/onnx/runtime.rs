@@ -22,8 +22,10 @@ use std::{
 };
 use tokio::sync::Semaphore;
 
-/// With more sessions than this, large machines are no faster and only use more memory.
-const MOST_SESSIONS: usize = 4;
+/// Sessions of a machine with at least as many cores, and the most that it gets so that all its cores compute: with more,
+/// large machines are no faster and only use more memory.
+const SESSIONS: usize = 4;
+const MOST_SESSIONS: usize = 8;
 
 /// The process has one environment, which lives as long as the process: ONNX
 /// Runtime cannot be loaded twice.
@@ -117,6 +119,14 @@ enum InputRole {
     Positions,
 }
 
+/// How many sessions share these cores, and with how many threads each. All sessions have as many threads, so some numbers
+/// of sessions leave cores without work: this is the least number from four to eight that leaves the fewest.
+fn sessions_and_threads(cores: usize) -> (usize, usize) {
+    let most = cores.clamp(1, MOST_SESSIONS);
+    let sessions = (most.min(SESSIONS)..=most).min_by_key(|sessions| cores % sessions).unwrap_or(1);
+    (sessions, (cores / sessions).max(1))
+}
+
 impl SessionPool {
     /// Loads a model file. It reads the first float output whose number of
     /// dimensions is in `ranks`; the ranks are tried in order.
@@ -128,8 +138,7 @@ impl SessionPool {
         ranks: &[usize],
     ) -> Result<Self, Error> {
         let environment = library(directory)?;
-        let n_sessions = cpu.cores().min(MOST_SESSIONS);
-        let threads = (cpu.cores() / n_sessions).max(1);
+        let (n_sessions, threads) = sessions_and_threads(cpu.cores());
         let session = session(&environment, file, threads)?;
         let bad = |error: SignatureError| Error::bad_file(file, error);
         let inputs = session.inputs().iter().map(GraphInput::new).collect::<Result<Vec<_>, _>>().map_err(bad)?;
@@ -278,6 +287,19 @@ fn session(environment: &Environment, file: &Path, threads: usize) -> Result<Ses
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn almost_all_cores_compute() {
+        let table =
+            [(1, (1, 1)), (2, (2, 1)), (4, (4, 1)), (6, (6, 1)), (7, (7, 1)), (8, (4, 2)), (15, (5, 3)), (16, (4, 4))];
+        for (cores, expected) in table {
+            assert_eq!(sessions_and_threads(cores), expected, "{cores} cores");
+        }
+        for cores in 1..200 {
+            let (sessions, threads) = sessions_and_threads(cores);
+            assert!(sessions <= MOST_SESSIONS && cores - sessions * threads <= 3, "{cores} cores");
+        }
+    }
 
     #[test]
     fn a_missing_library_is_a_typed_error() {

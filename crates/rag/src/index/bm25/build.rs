@@ -14,7 +14,7 @@ const FEW_TEXTS: usize = 1 << 9;
 /// An index has about so many segments, if a segment then has no fewer and no more documents than these.
 const SEGMENTS: u64 = 64;
 const FEWEST_DOCUMENTS: u64 = 32;
-const MOST_DOCUMENTS: u64 = 512;
+const MOST_DOCUMENTS: u64 = 256;
 /// A segment has about so many texts at most, and about so many bytes of text.
 const SEGMENT_TEXTS: usize = 1 << 14;
 const SEGMENT_BYTES: usize = 16 << 20;
@@ -86,23 +86,33 @@ impl Bm25Index {
 }
 
 /// Cuts entries into segments at the borders of documents. Where a segment ends depends on the names of the documents, so
-/// that a document more or less does not move the borders of segments after it. A segment ends at the latest when it has
-/// this many texts or bytes.
+/// that a document more or less moves few borders after it. A segment has at least half of the mean number of documents,
+/// because without that, most documents would be in the few long ones. It ends at the latest when it has this many texts or
+/// bytes.
+///
+/// Source: content-defined chunking, A. Muthitacharoen, B. Chen, D. Mazières, "A Low-bandwidth Network File System",
+/// SOSP 2001.
 pub(super) fn segments(
     texts: &dyn EntryTexts,
     mean_documents: u64,
     most_texts: usize,
     most_bytes: usize,
 ) -> Vec<Range<usize>> {
-    let (mut segments, mut first, mut bytes) = (Vec::new(), 0, 0);
+    let fewest_documents = mean_documents / 2;
+    let is_border = |document: &str| {
+        // Documents whose hashes begin alike stand together, because they were read together; the last bytes tell nothing.
+        let hash = blake3::hash(document.as_bytes());
+        let number = hash.as_bytes().last_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        number.is_multiple_of((mean_documents - fewest_documents).max(1))
+    };
+    let (mut segments, mut first, mut bytes, mut documents) = (Vec::new(), 0, 0, 0);
     for entry in 0..texts.entries() {
         if entry > first && texts.document(entry) != texts.document(entry - 1) {
-            let name = blake3::hash(texts.document(entry - 1).as_bytes());
-            let number = name.as_bytes().first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+            documents += 1;
             let is_full = entry - first >= most_texts || bytes >= most_bytes;
-            if is_full || number.is_multiple_of(mean_documents) {
+            if is_full || (documents >= fewest_documents && is_border(texts.document(entry - 1))) {
                 segments.push(first..entry);
-                (first, bytes) = (entry, 0);
+                (first, bytes, documents) = (entry, 0, 0);
             }
         }
         bytes += texts.text(entry).len();

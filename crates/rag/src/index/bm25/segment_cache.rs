@@ -1,6 +1,6 @@
 //! The segments of indexes that were written before, by the texts that are in them.
 //!
-//! A file is written whole, is verified when it is used again, and may be removed at any time.
+//! A file is written whole, is compared with its checksum when it is used again, and may be removed at any time.
 
 use super::Bm25Index;
 use crate::{
@@ -72,7 +72,7 @@ impl<'a> SegmentCache<'a> {
     ) -> Result<PathBuf, Error> {
         let path = self.path(texts, "bm25", other.map_or("", Language::name));
         let known = Bm25Index::open_files(std::slice::from_ref(&path));
-        if known.is_ok_and(|known| known.verify().is_ok()) {
+        if known.is_ok_and(|known| known.verify_checksums().is_ok()) {
             self.used.note(&path);
         } else {
             self.write(&path, &make().to_bytes())?;

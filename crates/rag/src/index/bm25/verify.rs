@@ -1,11 +1,19 @@
 //! Whether a file is what would be written for the texts that it says.
 
 use super::{
+    Bm25Index,
     blocks::TermPostings,
     segment::{Segment, bad, verify_checksum},
 };
 use crate::Error;
 use rayon::prelude::*;
+
+impl Bm25Index {
+    /// Compares all bytes with their checksums alone.
+    pub(super) fn verify_checksums(&self) -> Result<(), Error> {
+        self.segments.iter().try_for_each(|segment| verify_checksum(segment.bytes()))
+    }
+}
 
 impl Segment {
     /// Compares all bytes with the checksum, and with what would be written for the texts that they say.

@@ -74,6 +74,20 @@ fn a_document_is_never_divided_between_segments() {
     assert_eq!(Bm25Index::open_files(&[empty]).unwrap().entries(), 0);
 }
 
+#[test]
+fn segments_are_about_equally_long_also_where_documents_stand_in_the_order_of_their_hashes() {
+    let hash = |name: &String| *blake3::hash(name.as_bytes()).as_bytes();
+    let mut names: Vec<String> = (0..20_000).map(|number| format!("folder/{number}.txt")).collect();
+    names.sort_by_key(hash);
+    let texts = Texts(names.into_iter().map(|name| (name, String::new())).collect());
+    let lengths: Vec<usize> =
+        segments(&texts, 256, usize::MAX, usize::MAX).iter().map(ExactSizeIterator::len).collect();
+    // 78 are expected. The number of those after the fewest is exponentially distributed.
+    assert!((65..=95).contains(&lengths.len()), "{lengths:?}");
+    let (last, others) = lengths.split_last().unwrap();
+    assert!(others.iter().all(|length| (128..1_400).contains(length)) && *last < 1_400, "{lengths:?}");
+}
+
 /// The names and times of the files in a folder.
 fn files(folder: &std::path::Path) -> std::collections::BTreeMap<String, u64> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
