@@ -250,6 +250,9 @@ fn properties() -> Result<WriterPropertiesBuilder, Error> {
     Ok(WriterProperties::builder().set_compression(Compression::ZSTD(level)))
 }
 
+/// Artifacts that are read and decoded at once.
+pub(crate) const SHARDS_AT_ONCE: usize = 8;
+
 /// A column of fewer bytes is not compressed: a shard of a corpus has many short columns, and making ready to pack or unpack
 /// one takes longer than reading it.
 const FEW_BYTES: usize = 4096;

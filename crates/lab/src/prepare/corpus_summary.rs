@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     Error, Session,
-    artifact::DocumentRow,
+    artifact::{DocumentRow, SHARDS_AT_ONCE},
     blocking::compute,
     corpus::{LoadedCorpus, LoadedShard},
     files::{read_with_checksum, write_with_checksum},
@@ -36,8 +36,6 @@ use std::{
 };
 use store::Key;
 
-/// Shards that are read and decoded at once.
-const SHARDS_AT_ONCE: usize = 8;
 /// Raise when the summaries of earlier versions are of no use.
 const VERSION: u32 = 1;
 

@@ -1,13 +1,10 @@
 //! Opens indexes together with the chunks that they index.
 
-use super::{
-    Cache, RunContext, decode_matrix,
-    kept_tables::{SHARDS_AT_ONCE, decode_shard},
-};
+use super::{Cache, RunContext, decode_matrix, kept_tables::decode_shard};
 use crate::{
     Error,
     action::Action,
-    artifact::{ArtifactTable, EnrichedRow},
+    artifact::{ArtifactTable, EnrichedRow, SHARDS_AT_ONCE},
     blocking::compute,
     plan::{CorpusInputs, Outputs, TaskId},
 };

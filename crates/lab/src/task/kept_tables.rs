@@ -4,7 +4,7 @@
 use super::RunContext;
 use crate::{
     Error,
-    artifact::{self, ArtifactTable},
+    artifact::{self, ArtifactTable, SHARDS_AT_ONCE},
     blocking::compute,
     files::{read_with_checksum, write_with_checksum},
     layout,
@@ -24,8 +24,6 @@ use std::{
 };
 use store::{Key, KeyBuilder, StagedFile, UsedFiles};
 
-/// Shards that are read and decoded at once.
-pub(super) const SHARDS_AT_ONCE: usize = 8;
 /// Raise when the files of earlier versions are of no use.
 const VERSION: u32 = 1;
 /// A table has two files with these endings: the table itself, and the list of its shards.

@@ -3,13 +3,14 @@
 use super::{DoWork, TaskContext, TaskOutput};
 use crate::{
     Error,
-    artifact::decode_vectors,
+    artifact::{SHARDS_AT_ONCE, decode_vectors},
     blocking::compute,
     layout,
-    plan::work::IndexWork,
+    plan::{TaskId, work::IndexWork},
     task::{chunk_table, enriched_table},
 };
 use async_trait::async_trait;
+use futures::{StreamExt, TryStreamExt, stream};
 use rag::index::{CreateVectors, DenseIndex, GraphIndex, Index, MadeFrom, WriteTexts};
 use std::{
     ops::ControlFlow,
@@ -52,8 +53,12 @@ impl IndexWork {
         let path = scratch_file(cx)?;
         let mut writer = None;
         let mut count = 0;
-        for &shard in &self.from {
-            let matrix = decode_vectors(cx.read(shard).await?)?;
+        let read = |&shard: &TaskId| async move {
+            let bytes = cx.read(shard).await?;
+            compute(move || decode_vectors(bytes)).await?
+        };
+        let mut shards = stream::iter(&self.from).map(read).buffered(SHARDS_AT_ONCE);
+        while let Some(matrix) = shards.try_next().await? {
             if matrix.rows() == 0 {
                 continue;
             }

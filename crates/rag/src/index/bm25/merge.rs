@@ -1,4 +1,4 @@
-//! Makes one file of several, without the postings of more than one term in memory.
+//! Makes one file of several, with the postings of some terms in memory at a time.
 
 use super::{
     Bm25Index,
@@ -8,15 +8,21 @@ use super::{
     writer::SegmentWriter,
 };
 use crate::{Error, analysis::Language};
+use foldhash::HashMap as FastHashMap;
+use rayon::prelude::*;
 use std::{
     cmp::Reverse,
-    collections::{BinaryHeap, HashMap},
+    collections::HashMap,
     fs::File,
     io::{self, BufWriter, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
     sync::Arc,
 };
 use store::StagedFile;
+
+/// The most terms of a batch, and about the most postings of a batch that has more than one.
+const BATCH_TERMS: usize = 1 << 14;
+const BATCH_POSTINGS: u64 = 1 << 22;
 
 impl Bm25Index {
     /// Makes one file of the files of several indexes, whose entries follow each other. It is byte for byte the file of
@@ -58,30 +64,102 @@ pub(super) fn write_merged<W: Write>(
         first += segment.entries();
         writer.lengths(segment.lengths().iter().map(|length| u32::from_le_bytes(*length)))?;
     }
-    // The next term of each file.
-    let next = |file: usize, term: usize| {
-        let dictionary = segments[file].dictionary();
-        (term < dictionary.len()).then(|| Reverse((dictionary.text(term), file, term)))
-    };
-    let mut heads: BinaryHeap<_> = (0..segments.len()).filter_map(|file| next(file, 0)).collect();
-    let (mut postings, mut list) = (TermPostings::default(), Vec::new());
-    while let Some(&Reverse((text, ..))) = heads.peek() {
+    let merged = MergedTerms::of(segments);
+    let list = |postings: &mut TermPostings, term: &MergedTerm<'_>| {
         postings.clear();
-        while let Some(&Reverse((same, file, term))) = heads.peek()
-            && same == text
-        {
-            heads.pop();
-            heads.extend(next(file, term + 1));
-            let segment = &segments[file];
-            if segment.list(term).append_to(&mut postings, firsts[file], segment.lengths()).is_none() {
+        for &(file, number) in &merged.places[term.first_place..][..term.files] {
+            let segment = &segments[file as usize];
+            let list = segment.list(number as usize);
+            if list.append_to(postings, firsts[file as usize], segment.lengths()).is_none() {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "a file to merge is damaged"));
             }
         }
-        list.clear();
+        let mut list = Vec::new();
         postings.write(&mut list);
-        writer.term(text, postings.entries.len() as u32, &list)?;
+        Ok((postings.entries.len() as u32, list))
+    };
+    for terms in merged.batches() {
+        let lists = terms.par_iter().with_min_len(16).map_init(TermPostings::default, list);
+        for (term, (frequency, list)) in terms.iter().zip(lists.collect::<io::Result<Vec<_>>>()?) {
+            writer.term(term.text, frequency, &list)?;
+        }
     }
     writer.finish().map(|(to, _, header)| (to, header))
+}
+
+/// The terms of several files.
+struct MergedTerms<'a> {
+    /// Each term once, sorted by its bytes.
+    terms: Vec<MergedTerm<'a>>,
+    /// For each term, the files that have it, in order, each with the number of the term in its dictionary.
+    places: Vec<(u32, u32)>,
+}
+
+/// A term of several files.
+struct MergedTerm<'a> {
+    text: &'a [u8],
+    /// Where its places begin, and how many it has.
+    first_place: usize,
+    files: usize,
+    /// Its postings in all files.
+    postings: u64,
+}
+
+impl<'a> MergedTerms<'a> {
+    fn of(segments: &'a [Arc<Segment>]) -> Self {
+        let (mut terms, mut numbers) = (Vec::<MergedTerm<'_>>::new(), FastHashMap::<&[u8], u32>::default());
+        // The number of each term of each file.
+        let mut numbers_of_files = Vec::new();
+        for segment in segments {
+            let dictionary = segment.dictionary();
+            for place in 0..dictionary.len() {
+                let text = dictionary.text(place);
+                let number = *numbers.entry(text).or_insert_with(|| {
+                    terms.push(MergedTerm { text, first_place: 0, files: 0, postings: 0 });
+                    (terms.len() - 1) as u32
+                });
+                let term = &mut terms[number as usize];
+                term.files += 1;
+                term.postings += u64::from(dictionary.frequency(place));
+                numbers_of_files.push(number);
+            }
+        }
+        drop(numbers);
+        let mut next = 0;
+        let mut next_places: Vec<usize> = Vec::with_capacity(terms.len());
+        for term in &mut terms {
+            (term.first_place, next) = (next, next + term.files);
+            next_places.push(term.first_place);
+        }
+        let mut places = vec![(0, 0); numbers_of_files.len()];
+        let mut numbers = numbers_of_files.into_iter();
+        for (file, segment) in segments.iter().enumerate() {
+            for (place, number) in numbers.by_ref().take(segment.dictionary().len()).enumerate() {
+                let next = &mut next_places[number as usize];
+                places[*next] = (file as u32, place as u32);
+                *next += 1;
+            }
+        }
+        terms.par_sort_unstable_by_key(|term| term.text);
+        Self { terms, places }
+    }
+
+    /// The terms in batches, whose postings are in memory together.
+    fn batches(&self) -> impl Iterator<Item = &[MergedTerm<'a>]> {
+        let mut left = self.terms.as_slice();
+        std::iter::from_fn(move || {
+            let mut postings = 0;
+            let fits = |term: &&MergedTerm<'_>| {
+                let is_first = postings == 0;
+                postings += term.postings;
+                is_first || postings <= BATCH_POSTINGS
+            };
+            let size = left.iter().take(BATCH_TERMS).take_while(fits).count();
+            let (batch, rest) = left.split_at_checked(size).filter(|(batch, _)| !batch.is_empty())?;
+            left = rest;
+            Some(batch)
+        })
+    }
 }
 
 /// The languages of several indexes together, as [`by_frequency`].
