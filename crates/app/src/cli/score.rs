@@ -131,8 +131,10 @@ async fn documents(
     setup: &lab::Setup,
 ) -> Result<Vec<rag::Document>, CommandFailure> {
     let (documents, rejected) = lab::documents(address, setup).await?;
-    for file in rejected {
-        cx.warn(format_args!("{} gives no document: {}", file.path, lab::error_chain(&file.reason)));
+    for line in render::file_lines(&rejected, |file| {
+        format!("{} gives no document: {}", file.path, lab::error_chain(&file.reason))
+    }) {
+        cx.warn(line);
     }
     if documents.is_empty() {
         return Err(CommandFailure::usage(format!("--documents {address}: no file there gives a document")));

@@ -113,11 +113,15 @@ pub async fn run(cx: &CommandContext, arguments: WatchArguments) -> Result<u8, C
 
 /// Prints a version: a line, or a line of JSON.
 fn tell(cx: &CommandContext, update: &CorpusUpdate) -> Result<(), CommandFailure> {
-    for rejected in &update.rejected {
-        cx.note(format_args!("not a document: {}: {}", rejected.path, error_chain(&rejected.reason)));
+    for line in render::file_lines(&update.rejected, |file| {
+        format!("not a document: {}: {}", file.path, error_chain(&file.reason))
+    }) {
+        cx.note(line);
     }
-    for unread in &update.unread {
-        cx.warn(format_args!("{} cannot be read and is not searched until it can be: {}", unread.path, unread.reason));
+    for line in render::file_lines(&update.unread, |file| {
+        format!("{} cannot be read and is not searched until it can be: {}", file.path, file.reason)
+    }) {
+        cx.warn(line);
     }
     for lost in &update.lost {
         cx.note(lost);

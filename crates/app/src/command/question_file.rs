@@ -113,14 +113,14 @@ pub fn note_ignored_columns(cx: &CommandContext, opened: &DatasetFile) {
 
 /// Prints the files of a corpus that gave no document, and those that could not be read now.
 pub fn note_unread_files(cx: &CommandContext, corpus: &LoadedCorpus) {
-    for rejected in &corpus.rejected {
-        cx.note(format_args!(
-            "not read: {}: {}",
-            render::visible_line(&rejected.path),
-            lab::error_chain(&rejected.reason)
-        ));
+    for line in render::file_lines(&corpus.rejected, |file| {
+        format!("not read: {}: {}", render::visible_line(&file.path), lab::error_chain(&file.reason))
+    }) {
+        cx.note(line);
     }
-    for unread in &corpus.unread {
-        cx.warn(format_args!("could not be read now: {}: {}", render::visible_line(&unread.path), unread.reason));
+    for line in render::file_lines(&corpus.unread, |file| {
+        format!("could not be read now: {}: {}", render::visible_line(&file.path), file.reason)
+    }) {
+        cx.warn(line);
     }
 }

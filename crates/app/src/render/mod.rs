@@ -8,6 +8,7 @@ mod databases;
 mod document;
 mod effects;
 mod excerpt;
+mod files;
 mod forget;
 mod functions;
 mod golden;
@@ -39,6 +40,7 @@ pub use components::{ComponentDocs, component, component_list, components};
 pub use databases::{alias_swap, database_check, database_collections, promoted_index};
 pub use document::document;
 pub use effects::effects;
+pub use files::file_lines;
 pub use forget::{forgetting, forgotten, forgotten_before};
 pub use functions::{function_failures, function_failures_of_scores};
 pub use golden::{

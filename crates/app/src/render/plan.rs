@@ -54,19 +54,16 @@ pub fn plan(summary: &PlanSummary, prepared: &PreparedRun) -> String {
 /// the files that were not read, and warnings.
 pub fn inputs(prepared: &PreparedRun) -> Vec<String> {
     let mut lines: Vec<String> = prepared.dataset.iter().flat_map(super::dataset_report).collect();
-    for rejected in &prepared.rejected {
-        lines.push(format!("not read: {}: {}", visible_line(&rejected.path), lab::error_chain(&rejected.reason)));
-    }
-    for unread in &prepared.unread {
-        let path = visible_line(&unread.path);
-        lines.push(format!("not read in this run, the next one tries again: {path}: {}", unread.reason));
-    }
-    for (one, other) in &prepared.similar_names {
+    lines.extend(super::file_lines(&prepared.rejected, |file| {
+        format!("not read: {}: {}", visible_line(&file.path), lab::error_chain(&file.reason))
+    }));
+    lines.extend(super::file_lines(&prepared.unread, |file| {
+        format!("not read in this run, the next one tries again: {}: {}", visible_line(&file.path), file.reason)
+    }));
+    lines.extend(super::file_lines(&prepared.similar_names, |(one, other)| {
         let [one, other] = [one, other].map(|path| visible_line(path));
-        lines.push(format!(
-            "two documents whose names differ only in case or in the form of their letters: {one} and {other}"
-        ));
-    }
+        format!("two documents whose names differ only in case or in the form of their letters: {one} and {other}")
+    }));
     if !prepared.left_out.is_empty() {
         let ids: Vec<_> = prepared.left_out.iter().map(|id| visible_line(id)).collect();
         lines.push(format!(
