@@ -9,12 +9,9 @@ and the experiment are those of `run.py`. The server and the run share the cores
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -26,7 +23,7 @@ sys.path[:0] = [str(ROOT / "examples" / "cluster"), str(Path(__file__).parent)]
 
 import servers  # noqa: E402
 from process import measure  # noqa: E402
-from run import RETRIEVERS, SEED, Documents, experiment, machine, say  # noqa: E402
+from run import RETRIEVERS, experiment, machine, options_of_one_size, prepared, say, tell  # noqa: E402
 
 UPLOADS_AT_ONCE = 16
 
@@ -49,18 +46,11 @@ def upload(server: servers.S3, documents: Path) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--documents", type=int, default=100_000)
+    parser = options_of_one_size(__doc__)
     parser.add_argument("--reverie", type=Path, default=ROOT / "target" / "release" / "reverie")
-    parser.add_argument("--work", type=Path, help="a folder that keeps corpus and model; default: a new one that is removed")
-    parser.add_argument("--limit", type=float, default=1_800, help="the most seconds of one run")
-    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     with contextlib.ExitStack() as stack:
-        work = (options.work or Path(stack.enter_context(tempfile.TemporaryDirectory()))).resolve()
-        subprocess.run([sys.executable, ROOT / "benches" / "scale" / "static_model.py", work / "model", "--seed", str(SEED)], check=True)
-        corpus = work / str(options.documents)
-        Documents(corpus, options.documents, False)
+        work, corpus = stack.enter_context(prepared(options))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rv", dir=work)))
         shutil.copy(corpus / "golden.jsonl", folder)
         text = experiment("scale", work / "model", RETRIEVERS)
@@ -76,9 +66,7 @@ def main() -> None:
                 sys.exit(log.with_suffix(".err").read_text()[-3000:])
             told[name] = usage.as_dict()
             say(f"{name}: {usage.seconds:.1f} s, {usage.anonymous:,.0f} MB anonymous")
-    print(json.dumps(told, indent=1))
-    if options.json:
-        options.json.write_text(json.dumps(told, indent=1) + "\n")
+    tell(told, options.json)
 
 
 if __name__ == "__main__":

@@ -13,13 +13,10 @@ processor seconds on Ray divided by those of one process.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import hashlib
-import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import threading
@@ -31,7 +28,7 @@ sys.path[:0] = [str(ROOT / "examples" / "cluster"), str(Path(__file__).parent)]
 
 import servers  # noqa: E402
 from process import measure, status  # noqa: E402
-from run import RETRIEVERS, SEED, SETTLE_SECONDS, Documents, experiment, machine, say  # noqa: E402
+from run import RETRIEVERS, SETTLE_SECONDS, experiment, machine, options_of_one_size, prepared, say, tell  # noqa: E402
 
 REVERIE = Path(sys.executable).with_name("reverie")
 
@@ -93,18 +90,11 @@ def run(name: str, folder: Path, arguments: list[str], limit: float, environment
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--documents", type=int, default=100_000)
+    parser = options_of_one_size(__doc__)
     parser.add_argument("--nodes", type=int, default=3)
-    parser.add_argument("--work", type=Path, help="a folder that keeps corpus and model; default: a new one that is removed")
-    parser.add_argument("--limit", type=float, default=1_800, help="the most seconds of one run")
-    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     with contextlib.ExitStack() as stack:
-        work = (options.work or Path(stack.enter_context(tempfile.TemporaryDirectory()))).resolve()
-        subprocess.run([sys.executable, ROOT / "benches" / "scale" / "static_model.py", work / "model", "--seed", str(SEED)], check=True)
-        folder = work / str(options.documents)
-        Documents(folder, options.documents, False)
+        work, folder = stack.enter_context(prepared(options))
         time.sleep(SETTLE_SECONDS)
         (folder / "experiment.toml").write_text(experiment("scale", work / "model", RETRIEVERS))
         told = {"machine": machine(), "documents": options.documents, "one process": run("one-process", folder, [], options.limit)}
@@ -123,9 +113,7 @@ def main() -> None:
         }  # fmt: skip
         told["processor ratio"] = round(told["ray"]["machine_processor_seconds"] / told["one process"]["machine_processor_seconds"], 3)
         shutil.rmtree(folder / "store", ignore_errors=True)
-    print(json.dumps(told, indent=1))
-    if options.json:
-        options.json.write_text(json.dumps(told, indent=1) + "\n")
+    tell(told, options.json)
 
 
 if __name__ == "__main__":

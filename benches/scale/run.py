@@ -20,6 +20,7 @@ The files were written before, so they are in the page cache: what a disk takes 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import hashlib
 import http.client
@@ -35,6 +36,7 @@ import sys
 import tempfile
 import time
 import urllib.parse
+from collections.abc import Iterator
 from pathlib import Path
 
 import corpus
@@ -379,6 +381,40 @@ def tables(measured: list[dict]) -> str:
     return text
 
 
+def options_of_one_size(description: str) -> argparse.ArgumentParser:
+    """The options of the measurements beside this one, which take a corpus of one size."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--documents", type=int, default=100_000)
+    parser.add_argument("--work", type=Path, help="a folder that keeps corpus and model; default: a new one that is removed")
+    parser.add_argument("--limit", type=float, default=1_800, help="the most seconds of one run")
+    parser.add_argument("--json", type=Path, help="where the results are written too")
+    return parser
+
+
+def write_model(work: Path) -> None:
+    """Writes the static embedder into a work folder, in a process of its own, so that the memory of this one stays small."""
+    subprocess.run([sys.executable, ROOT / "benches" / "scale" / "static_model.py", work / "model", "--seed", str(SEED)], check=True)
+
+
+@contextlib.contextmanager
+def prepared(options: argparse.Namespace) -> Iterator[tuple[Path, Path]]:
+    """The work folder with the model, and the folder of the corpus in it."""
+    with contextlib.ExitStack() as stack:
+        work = (options.work or Path(stack.enter_context(tempfile.TemporaryDirectory()))).resolve()
+        write_model(work)
+        folder = work / str(options.documents)
+        Documents(folder, options.documents, False)
+        yield work, folder
+
+
+def tell(told: dict, place: Path | None) -> None:
+    """Prints results as JSON, and writes them there."""
+    text = json.dumps(told, indent=1)
+    print(text)
+    if place:
+        place.write_text(text + "\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
@@ -395,7 +431,7 @@ def main() -> None:
     work = (options.work or Path(tempfile.mkdtemp())).resolve()
     place = options.json or (options.work and work / "results.json")
     try:
-        subprocess.run([sys.executable, ROOT / "benches" / "scale" / "static_model.py", work / "model", "--seed", str(SEED)], check=True)
+        write_model(work)
         told = {"machine": machine(), "date": datetime.date.today().isoformat(), "reverie": hash_of(options.reverie), "sizes": []}
         for count in options.sizes:
             told["sizes"].append(Size(count, options, work).measure())
