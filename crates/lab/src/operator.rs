@@ -68,9 +68,9 @@ impl Operator {
         }
     }
 
-    /// Whether its tasks embed texts, which is waiting if the model is outside this process.
-    pub(crate) fn embeds(self) -> bool {
-        matches!(self, Self::EMBED | Self::EmbedQueries)
+    /// The same in an experiment whose texts are perhaps embedded by a model outside this process: then embedding waits too.
+    pub(crate) fn waits_where(self, embeds_elsewhere: bool) -> bool {
+        self.waits() || (embeds_elsewhere && matches!(self, Self::EMBED | Self::EmbedQueries))
     }
 
     fn position(self) -> usize {

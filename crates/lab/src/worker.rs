@@ -6,7 +6,6 @@ use crate::{
     action::Action,
     engine::unit::{TaskReply, Unit, UnitReply, UnitTask, WorkerActivity, WorkerSetup},
     layout,
-    operator::Operator,
     pdf_library::{NO_LIBRARY, bind_pdf_library},
     plan::Outputs,
     progress::Progress,
@@ -99,8 +98,7 @@ impl Worker {
         let unit: Unit = serde_json::from_slice(unit).map_err(Error::table)?;
         let run_context = self.run_context(&unit).await?;
         let embeds_elsewhere = run_context.experiment.embeds_elsewhere();
-        let waits = |operator: Operator| operator.waits() || (embeds_elsewhere && operator.embeds());
-        let waits = unit.tasks.first().is_some_and(|task| waits(task.task.operator()));
+        let waits = unit.tasks.first().is_some_and(|task| task.task.operator().waits_where(embeds_elsewhere));
         let tasks = if waits {
             futures::future::join_all(unit.tasks.iter().map(|task| self.task(task, &run_context))).await
         } else {

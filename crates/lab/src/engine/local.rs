@@ -24,7 +24,7 @@ pub struct Local {
 impl Runner for Local {
     fn limit(&self, operator: Operator) -> usize {
         match operator {
-            operator if operator.waits() || (self.embeds_elsewhere && operator.embeds()) => self.tasks,
+            operator if operator.waits_where(self.embeds_elsewhere) => self.tasks,
             _ => self.cores,
         }
     }

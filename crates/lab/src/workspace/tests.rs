@@ -178,7 +178,7 @@ async fn write_results(workspace: &Workspace, whole: &Results) -> TestResult {
     Ok(())
 }
 
-/// Removes what the results do not name, as whoever writes results an hour later does.
+/// Removes the files of rows that the results do not name, as if an hour had passed.
 async fn remove_an_hour_later(workspace: &Workspace, store: &ArtifactStore) -> TestResult {
     let files = workspace.results_head("x-1").await?.row_files();
     Ok(trial_rows::remove_unnamed(store, "x-1", &files, now_ms() + 3_600_001).await?)

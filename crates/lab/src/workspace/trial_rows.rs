@@ -1,7 +1,7 @@
 //! The rows of a run's trials, each trial's in a file of its own. They are written trial by trial, before the
 //! `results.json` that names them, and are copied before it in both directions: where it is, they are too. A run that
-//! is repeated writes its rows beside those of before. Those are removed an hour after they were written: until then,
-//! another process may be reading them, or about to write the results that name them.
+//! is repeated writes its rows into new files. The old files stay for an hour, because another process may be reading them,
+//! or may be about to write results that name them.
 
 use super::Workspace;
 use crate::{
@@ -18,7 +18,7 @@ use store::ArtifactStore;
 
 /// Files that are copied between this machine and an object store at once.
 const COPIES_AT_ONCE: usize = 8;
-/// How long rows are kept that nothing names: another process may be at the same run.
+/// How long a file of rows is kept that no results name.
 const UNNAMED_MS: i64 = 3_600_000;
 
 impl Workspace {
@@ -108,7 +108,7 @@ async fn copy_rows(from: &ArtifactStore, to: &ArtifactStore, run: &str, files: &
     Ok(stream::iter(copies).buffer_unordered(COPIES_AT_ONCE).try_collect::<()>().await?)
 }
 
-/// Removes the rows of a run that these files do not have and that were written more than an hour before.
+/// Removes the files of rows of a run that are not among `files` and were written more than an hour before `now_ms`.
 pub(super) async fn remove_unnamed(
     store: &ArtifactStore,
     run: &str,

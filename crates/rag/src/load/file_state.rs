@@ -52,8 +52,9 @@ impl FileState {
         self.hash
     }
 
-    /// Whether a local file was last changed before this time, in milliseconds since 1970. No program can set back the time
-    /// at which attributes were changed. An object does not tell.
+    /// Whether a local file is known to have been changed last before this time, in milliseconds since 1970. The times
+    /// include the one at which its attributes were changed, which no program can set back. Never true for an object of a
+    /// store.
     pub fn was_changed_before(&self, ms: i64) -> bool {
         self.changed_ms.is_some_and(|changed| changed < ms)
     }

@@ -22,9 +22,10 @@ use std::{
 };
 use tokio::sync::Semaphore;
 
-/// Sessions of a machine with at least as many cores, and the most that it gets so that all its cores compute: with more,
-/// large machines are no faster and only use more memory.
+/// The usual number of sessions on a machine with at least four cores. With more, large machines are no faster and only
+/// use more memory.
 const SESSIONS: usize = 4;
+/// The most sessions, where fewer would leave cores without work.
 const MOST_SESSIONS: usize = 8;
 
 /// The process has one environment, which lives as long as the process: ONNX
@@ -119,8 +120,9 @@ enum InputRole {
     Positions,
 }
 
-/// How many sessions share these cores, and with how many threads each. All sessions have as many threads, so some numbers
-/// of sessions leave cores without work: this is the least number from four to eight that leaves the fewest.
+/// The number of sessions that share these cores, and of the threads of each. All sessions have equally many threads, so
+/// some numbers of sessions leave cores without work. From four to eight, the smallest number is chosen that leaves the
+/// fewest cores.
 fn sessions_and_threads(cores: usize) -> (usize, usize) {
     let most = cores.clamp(1, MOST_SESSIONS);
     let sessions = (most.min(SESSIONS)..=most).min_by_key(|sessions| cores % sessions).unwrap_or(1);

@@ -86,9 +86,9 @@ impl Bm25Index {
 }
 
 /// Cuts entries into segments at the borders of documents. Where a segment ends depends on the names of the documents, so
-/// that a document more or less moves few borders after it. A segment has at least half of the mean number of documents,
-/// because without that, most documents would be in the few long ones. It ends at the latest when it has this many texts or
-/// bytes.
+/// that adding or removing a document moves few borders. A segment has at least half of the mean number of documents:
+/// without this minimum, most documents would be in a few long segments. A segment ends at the latest when it has this many
+/// texts or bytes.
 ///
 /// Source: content-defined chunking, A. Muthitacharoen, B. Chen, D. Mazières, "A Low-bandwidth Network File System",
 /// SOSP 2001.
@@ -100,7 +100,8 @@ pub(super) fn segments(
 ) -> Vec<Range<usize>> {
     let fewest_documents = mean_documents / 2;
     let is_border = |document: &str| {
-        // Documents whose hashes begin alike stand together, because they were read together; the last bytes tell nothing.
+        // A task reads documents whose hashes begin with the same bits, so neighbours have these bits in common. The last
+        // bytes differ.
         let hash = blake3::hash(document.as_bytes());
         let number = hash.as_bytes().last_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         number.is_multiple_of((mean_documents - fewest_documents).max(1))
