@@ -177,6 +177,12 @@ impl Bm25Index {
         Self::of_several(indexes)
     }
 
+    /// Maps the file of a segment.
+    fn open_segment(file: &Path) -> Result<Arc<Segment>, Error> {
+        let mut index = Self::open(&[file.to_owned()])?;
+        index.segments.pop().ok_or_else(|| bad("a file without a segment"))
+    }
+
     fn of_old_file(bytes: &[u8], format: u32) -> Result<Self, Error> {
         let cut = old_file::read(bytes, format)?;
         let is_of_version_1 = format == old_file::FORMAT_OF_ENGLISH;
@@ -200,10 +206,8 @@ impl Bm25Index {
         if !indexes.iter().all(|one| one.settings.analysis == analysis && one.is_of_version_1 == is_of_version_1) {
             return Err(bad("its files were made with different settings"));
         }
-        if indexes.iter().map(|one| one.entries as u64).sum::<u64>() > u64::from(u32::MAX) {
-            return Err(bad("more entries than can be numbered (4,294,967,295)"));
-        }
-        let languages = merge::all_languages(indexes.iter().map(|index| &index.settings));
+        merge::check_count(indexes.iter().map(|one| one.entries as u64).sum())?;
+        let languages = merge::all_languages(indexes.iter().map(|index| index.settings.languages.as_slice()));
         let segments = indexes.into_iter().flat_map(|index| index.segments).collect();
         Ok(Self::of_segments(segments, Settings { analysis, languages }, is_of_version_1))
     }
@@ -226,7 +230,7 @@ impl Bm25Index {
             return Cow::Borrowed(segment.bytes());
         }
         let spools = [Spool::default(), Spool::default()];
-        let merged = merge::write_merged(&self.segments, &self.settings, Vec::new(), spools);
+        let merged = merge::Merge::of_whole(&self.segments).write(&self.settings, Vec::new(), spools);
         // Of damaged files nothing is made.
         let merged = merged.map(|(mut bytes, header)| {
             bytes[..HEADER].copy_from_slice(&header);

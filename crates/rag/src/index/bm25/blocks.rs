@@ -14,6 +14,7 @@ use super::{
     numbers::{NumberReader, short, write_number},
 };
 use bitpacking::{BitPacker, BitPacker4x};
+use std::ops::Range;
 
 /// The entries of a full block.
 pub(super) const BLOCK: usize = BitPacker4x::BLOCK_LEN;
@@ -32,11 +33,43 @@ pub(super) struct TermPostings {
     pub(super) lengths: Vec<u32>,
 }
 
+/// Entries of a file that follow each other, and the number of the first one in another file.
+#[derive(Debug, Clone)]
+pub(super) struct MovedEntries {
+    pub(super) entries: Range<u32>,
+    pub(super) first: u32,
+}
+
+impl MovedEntries {
+    /// All entries of a file, which stand behind this number of others.
+    pub(super) fn all_behind(others: u32) -> [Self; 1] {
+        [Self { entries: 0..u32::MAX, first: others }]
+    }
+}
+
 impl TermPostings {
     pub(super) fn clear(&mut self) {
         self.entries.clear();
         self.counts.clear();
         self.lengths.clear();
+    }
+
+    /// Sorts the postings by their entries.
+    pub(super) fn sort(&mut self) {
+        if self.entries.is_sorted() {
+            return;
+        }
+        let postings = self.entries.iter().zip(&self.counts).zip(&self.lengths);
+        let mut postings: Vec<(u32, u32, u32)> =
+            postings.map(|((&entry, &count), &length)| (entry, count, length)).collect();
+        // Stable, because it is fast where a few sorted runs follow each other.
+        postings.sort_by_key(|&(entry, _, _)| entry);
+        self.clear();
+        for (entry, count, length) in postings {
+            self.entries.push(entry);
+            self.counts.push(count);
+            self.lengths.push(length);
+        }
     }
 
     /// Writes them as a list.
@@ -216,13 +249,20 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Adds all postings; `None` if they are not as they were written. `first` is added to each entry, and `lengths`
-    /// has the length of each.
-    pub(super) fn append_to(&self, all: &mut TermPostings, first: u32, lengths: &[[u8; 4]]) -> Option<()> {
+    /// Adds the postings of some entries, in ascending order; `None` if the list is not as it was written. `lengths` has
+    /// the length of each entry of the file.
+    pub(super) fn append_to(
+        &self,
+        all: &mut TermPostings,
+        entries: &[MovedEntries],
+        lengths: &[[u8; 4]],
+    ) -> Option<()> {
         if self.postings == 0 {
             return None;
         }
         let (mut next, mut decoded) = (0, PostingBlock::EMPTY);
+        let mut rest = entries.iter();
+        let mut moved = rest.next();
         for block in 0..self.n_blocks() {
             self.decode(block, &mut decoded);
             if decoded.n != BLOCK.min(self.postings - block * BLOCK) {
@@ -232,10 +272,16 @@ impl<'a> List<'a> {
                 if entry < next || count == 0 {
                     return None;
                 }
-                all.lengths.push(u32::from_le_bytes(*lengths.get(entry as usize)?));
-                all.entries.push(first + entry);
-                all.counts.push(count);
+                let length = u32::from_le_bytes(*lengths.get(entry as usize)?);
                 next = entry + 1;
+                while moved.is_some_and(|moved| moved.entries.end <= entry) {
+                    moved = rest.next();
+                }
+                if let Some(moved) = moved.filter(|moved| moved.entries.start <= entry) {
+                    all.lengths.push(length);
+                    all.entries.push(moved.first + (entry - moved.entries.start));
+                    all.counts.push(count);
+                }
             }
         }
         Some(())

@@ -1,13 +1,22 @@
 //! Writes an index whose texts need not fit into memory.
 
-use super::{Bm25Index, segment_cache::SegmentCache};
+use super::{
+    Bm25Index,
+    merge::{Merge, all_languages, write_file},
+    segment::{Segment, Settings},
+    segment_cache::{MergedSegment, SegmentCache, file_name},
+};
 use crate::{
     Error,
     analysis::{DocumentLanguages, TextAnalysis},
     index::{EntryTexts, IndexedTexts, document_starts, header::bad},
 };
 use rayon::prelude::*;
-use std::{ops::Range, path::Path};
+use std::{
+    ops::Range,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// More texts than this are indexed segment by segment.
 const FEW_TEXTS: usize = 1 << 9;
@@ -66,23 +75,76 @@ impl Bm25Index {
         let mut all = DocumentLanguages::default();
         languages.iter().for_each(|some| all.append(some));
         let most = all.most_text();
-        let made = segments.par_iter().enumerate().zip(&keys).map(|((place, segment), key)| {
-            let found = languages.get(place);
-            let other = found.filter(|found| found.has_unclear()).map(|_| most);
-            cache.segment(key, other, || {
-                let (texts, documents) = in_memory(texts, segment.clone());
-                let languages = match analysis.language.language() {
-                    Some(language) => vec![language; documents.len()],
-                    None => found.map(|found| found.or(most)).unwrap_or_default(),
-                };
-                Self::of(&IndexedTexts { texts: &texts, documents: &documents, analysis, languages: Some(&languages) })
+        let files: Vec<PathBuf> = (0..segments.len())
+            .map(|place| {
+                let other = languages.get(place).filter(|found| found.has_unclear()).map(|_| most);
+                cache.segment_file(&keys[place], other)
             })
-        });
-        let files = made.collect::<Result<Vec<_>, Error>>()?;
-        Self::merge(&files.iter().map(|file| file.as_path()).collect::<Vec<_>>(), target)?;
+            .collect();
+        let make = |place: usize| {
+            let (texts, documents) = in_memory(texts, segments[place].clone());
+            let languages = match analysis.language.language() {
+                Some(language) => vec![language; documents.len()],
+                None => languages.get(place).map(|found| found.or(most)).unwrap_or_default(),
+            };
+            Self::of(&IndexedTexts { texts: &texts, documents: &documents, analysis, languages: Some(&languages) })
+        };
+        merge_segments(&cache, *analysis, &files, make, target)?;
         cache.remove_old();
         Ok(())
     }
+}
+
+/// Where the entries of a segment are read.
+enum SegmentSource {
+    /// In an earlier index, at this place among its segments.
+    Earlier(usize),
+    /// In its own file.
+    File(Arc<Segment>),
+}
+
+/// Merges segments, which `make` makes if they are missing, into one file. Segments that an earlier index has are read there:
+/// its lists are decoded once, not segment by segment. The file is the same.
+fn merge_segments(
+    cache: &SegmentCache<'_>,
+    analysis: TextAnalysis,
+    segments: &[PathBuf],
+    make: impl Fn(usize) -> Bm25Index + Sync,
+    target: &Path,
+) -> Result<(), Error> {
+    let names: Vec<String> = segments.iter().map(|file| file_name(file)).collect();
+    let earlier = cache.earlier_merge(&names);
+    let taken = earlier.as_ref().map(|earlier| earlier.places(&names)).unwrap_or_default();
+    let source = |(place, file): (usize, &PathBuf)| match taken.get(place).copied().flatten() {
+        Some(earlier) => {
+            cache.keep(file);
+            Ok(SegmentSource::Earlier(earlier))
+        }
+        None => cache.segment(file, || make(place)).map(SegmentSource::File),
+    };
+    let sources = segments.par_iter().enumerate().map(source).collect::<Result<Vec<_>, Error>>()?;
+    let mut files: Vec<Arc<Segment>> = earlier.iter().map(|earlier| earlier.index.clone()).collect();
+    let (mut parts, mut content) = (Vec::with_capacity(sources.len()), Vec::with_capacity(sources.len()));
+    for (source, file) in sources.into_iter().zip(segments) {
+        match source {
+            SegmentSource::Earlier(place) => {
+                let Some((segment, entries)) = earlier.as_ref().map(|earlier| &earlier.segments[place]) else {
+                    continue;
+                };
+                parts.push((0, entries.clone()));
+                content.push(segment.clone());
+            }
+            SegmentSource::File(segment) => {
+                parts.push((files.len(), 0..segment.entries()));
+                content.push(MergedSegment::of(file, &segment));
+                files.push(segment);
+            }
+        }
+    }
+    let languages = all_languages(content.iter().map(|segment| segment.languages.as_slice()));
+    write_file(&Merge::of_parts(&files, parts)?, &Settings { analysis, languages }, target)?;
+    cache.keep_merged(target, &content, earlier);
+    Ok(())
 }
 
 /// Cuts entries into segments at the borders of documents. Where a segment ends depends on the names of the documents, so

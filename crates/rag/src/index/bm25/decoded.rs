@@ -5,7 +5,7 @@
 //! index is searched as it is.
 
 use super::{
-    blocks::{BLOCK, List, TermPostings},
+    blocks::{BLOCK, List, MovedEntries, TermPostings},
     weight::Weights,
 };
 use std::sync::OnceLock;
@@ -47,7 +47,7 @@ pub(super) struct DecodedList {
 impl DecodedList {
     fn new(list: &List<'_>, weights: Weights<'_>, lengths: &[[u8; 4]]) -> Option<Self> {
         let mut postings = TermPostings::default();
-        list.append_to(&mut postings, 0, lengths)?;
+        list.append_to(&mut postings, &MovedEntries::all_behind(0), lengths)?;
         let impacts = postings.counts.iter().zip(&postings.lengths);
         let weights = impacts.map(|(&count, &length)| weights.exact(count, length) as f32).collect();
         postings.entries.shrink_to_fit();

@@ -2,7 +2,7 @@
 
 use super::{
     Bm25Index,
-    blocks::TermPostings,
+    blocks::{MovedEntries, TermPostings},
     segment::{HEADER, Segment, Settings, bad},
     spool::Spool,
     writer::SegmentWriter,
@@ -15,6 +15,7 @@ use std::{
     collections::HashMap,
     fs::File,
     io::{self, BufWriter, Seek, SeekFrom, Write},
+    ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -32,59 +33,105 @@ impl Bm25Index {
     /// A file that cannot be read or is damaged, files whose texts were cut by other settings, or a full disk.
     pub fn merge(segments: &[&Path], target: &Path) -> Result<(), Error> {
         let files: Vec<PathBuf> = segments.iter().map(|file| (*file).to_owned()).collect();
-        let index = Self::open(&files)?;
-        let staged = StagedFile::beside(target).map_err(|error| bad(error.to_string()))?;
-        let write = || -> io::Result<()> {
-            let file = BufWriter::with_capacity(1 << 20, File::create(staged.path())?);
-            let spools = [Spool::beside(target), Spool::beside(target)];
-            let (mut file, header) = write_merged(&index.segments, &index.settings, file, spools)?;
-            file.seek(SeekFrom::Start(0))?;
-            file.write_all(&header)?;
-            file.flush()?;
-            // Otherwise a power cut could leave a name without all of its bytes.
-            file.get_ref().sync_data()?;
-            std::fs::rename(staged.path(), target)
-        };
-        write().map_err(|error| bad(format!("{}: {error}", target.display())))
+        let Self { segments, settings, .. } = Self::open(&files)?;
+        write_file(&Merge::of_whole(&segments), &settings, target)
     }
 }
 
-/// Writes one file of several; returns the header that belongs at its start.
-pub(super) fn write_merged<W: Write>(
-    segments: &[Arc<Segment>],
-    settings: &Settings,
-    to: W,
-    spools: [Spool; 2],
-) -> io::Result<(W, [u8; HEADER])> {
-    let mut writer = SegmentWriter::begin(to, settings, spools)?;
-    let mut firsts = Vec::with_capacity(segments.len());
-    let mut first = 0;
-    for segment in segments {
-        firsts.push(first);
-        first += segment.entries();
-        writer.lengths(segment.lengths().iter().map(|length| u32::from_le_bytes(*length)))?;
+/// Writes one file of several, flushes it to the disk and gives it its name.
+pub(super) fn write_file(merge: &Merge<'_>, settings: &Settings, target: &Path) -> Result<(), Error> {
+    let staged = StagedFile::beside(target).map_err(|error| bad(error.to_string()))?;
+    let write = || -> io::Result<()> {
+        let file = BufWriter::with_capacity(1 << 20, File::create(staged.path())?);
+        let spools = [Spool::beside(target), Spool::beside(target)];
+        let (mut file, header) = merge.write(settings, file, spools)?;
+        file.seek(SeekFrom::Start(0))?;
+        file.write_all(&header)?;
+        file.flush()?;
+        // Otherwise a power cut could leave a name without all of its bytes.
+        file.get_ref().sync_data()?;
+        std::fs::rename(staged.path(), target)
+    };
+    write().map_err(|error| bad(format!("{}: {error}", target.display())))
+}
+
+/// Files to merge, and which of their entries the merged file has.
+pub(super) struct Merge<'a> {
+    files: &'a [Arc<Segment>],
+    /// The entries of the merged file in order. Those of one file ascend.
+    parts: Vec<(usize, Range<u32>)>,
+}
+
+impl<'a> Merge<'a> {
+    /// Merges all entries of files, one file after the other.
+    pub(super) fn of_whole(files: &'a [Arc<Segment>]) -> Self {
+        Self { files, parts: files.iter().enumerate().map(|(file, segment)| (file, 0..segment.entries())).collect() }
     }
-    let merged = MergedTerms::of(segments);
-    let list = |postings: &mut TermPostings, term: &MergedTerm<'_>| {
-        postings.clear();
-        for &(file, number) in &merged.places[term.first_place..][..term.files] {
-            let segment = &segments[file as usize];
-            let list = segment.list(number as usize);
-            if list.append_to(postings, firsts[file as usize], segment.lengths()).is_none() {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "a file to merge is damaged"));
+
+    /// Merges these entries of files. Each part has the place of its file and a range of the file's entries, which is
+    /// behind the ranges of earlier parts of the same file.
+    ///
+    /// # Errors
+    /// If there are more entries than can be numbered.
+    pub(super) fn of_parts(files: &'a [Arc<Segment>], parts: Vec<(usize, Range<u32>)>) -> Result<Self, Error> {
+        check_count(parts.iter().map(|(_, entries)| entries.len() as u64).sum())?;
+        Ok(Self { files, parts })
+    }
+
+    /// Writes the merged file; returns the header that belongs at its start.
+    pub(super) fn write<W: Write>(
+        &self,
+        settings: &Settings,
+        to: W,
+        spools: [Spool; 2],
+    ) -> io::Result<(W, [u8; HEADER])> {
+        let mut writer = SegmentWriter::begin(to, settings, spools)?;
+        // For each file, where its entries are in the merged file.
+        let mut moved: Vec<Vec<MovedEntries>> = vec![Vec::new(); self.files.len()];
+        let mut first = 0;
+        for (file, entries) in &self.parts {
+            let lengths = self.files[*file].lengths().get(entries.start as usize..entries.end as usize);
+            let lengths = lengths.ok_or_else(damaged)?;
+            writer.lengths(lengths.iter().map(|length| u32::from_le_bytes(*length)))?;
+            moved[*file].push(MovedEntries { entries: entries.clone(), first });
+            first += entries.len() as u32;
+        }
+        let merged = MergedTerms::of(self.files);
+        let list = |postings: &mut TermPostings, term: &MergedTerm<'_>| {
+            postings.clear();
+            for &(file, number) in &merged.places[term.first_place..][..term.files] {
+                let (segment, moved) = (&self.files[file as usize], &moved[file as usize]);
+                let list = segment.list(number as usize);
+                list.append_to(postings, moved, segment.lengths()).ok_or_else(damaged)?;
+            }
+            postings.sort();
+            let mut list = Vec::new();
+            postings.write(&mut list);
+            Ok((postings.entries.len() as u32, list))
+        };
+        for terms in merged.batches() {
+            let lists = terms.par_iter().with_min_len(16).map_init(TermPostings::default, list);
+            for (term, (frequency, list)) in terms.iter().zip(lists.collect::<io::Result<Vec<_>>>()?) {
+                // A term may be in none of the entries that are taken.
+                if frequency > 0 {
+                    writer.term(term.text, frequency, &list)?;
+                }
             }
         }
-        let mut list = Vec::new();
-        postings.write(&mut list);
-        Ok((postings.entries.len() as u32, list))
-    };
-    for terms in merged.batches() {
-        let lists = terms.par_iter().with_min_len(16).map_init(TermPostings::default, list);
-        for (term, (frequency, list)) in terms.iter().zip(lists.collect::<io::Result<Vec<_>>>()?) {
-            writer.term(term.text, frequency, &list)?;
-        }
+        writer.finish().map(|(to, _, header)| (to, header))
     }
-    writer.finish().map(|(to, _, header)| (to, header))
+}
+
+/// Fails if there are more entries than an index can number.
+pub(super) fn check_count(entries: u64) -> Result<(), Error> {
+    match entries > u64::from(u32::MAX) {
+        true => Err(bad("more entries than can be numbered (4,294,967,295)")),
+        false => Ok(()),
+    }
+}
+
+fn damaged() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "a file to merge is damaged")
 }
 
 /// The terms of several files.
@@ -163,9 +210,9 @@ impl<'a> MergedTerms<'a> {
 }
 
 /// The languages of several indexes together, as [`by_frequency`].
-pub(super) fn all_languages<'a>(of_each: impl Iterator<Item = &'a Settings>) -> Vec<(Language, u32)> {
+pub(super) fn all_languages<'a>(of_each: impl Iterator<Item = &'a [(Language, u32)]>) -> Vec<(Language, u32)> {
     let mut counts: HashMap<Language, u32> = HashMap::new();
-    for (language, texts) in of_each.flat_map(|settings| &settings.languages) {
+    for (language, texts) in of_each.flatten() {
         let count = counts.entry(*language).or_default();
         *count = count.saturating_add(*texts);
     }

@@ -1,19 +1,69 @@
-//! The segments of indexes that were written before, by the texts that are in them.
+//! The segments of indexes that were written before, by the texts that are in them, and the indexes that were merged of
+//! them.
 //!
 //! A file is written whole, is compared with its checksum when it is used again, and may be removed at any time.
 
-use super::Bm25Index;
+use super::{Bm25Index, segment::Segment};
 use crate::{
     Error,
     analysis::{DocumentLanguages, Language, TextAnalysis},
     index::{EntryTexts, Index, header::bad},
 };
+use serde::{Deserialize, Serialize};
 use std::{
+    collections::{HashMap, HashSet},
     fs, io,
     ops::Range,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 use store::{Key, KeyBuilder, UsedFiles};
+
+/// A merged index has two files with these endings: the index itself, and the list of its segments.
+const MERGED: &str = "merged";
+const CONTENT: &str = "content";
+
+/// A segment of a merged index.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct MergedSegment {
+    /// The name of the segment's file.
+    pub(super) name: String,
+    /// The number of its entries.
+    pub(super) entries: u32,
+    /// The languages of its texts, each with the number of its texts.
+    pub(super) languages: Vec<(Language, u32)>,
+}
+
+impl MergedSegment {
+    /// What a merged index says of a segment with this file.
+    pub(super) fn of(file: &Path, segment: &Segment) -> Self {
+        Self { name: file_name(file), entries: segment.entries(), languages: segment.settings.languages.clone() }
+    }
+}
+
+/// An index that was merged before, of which segments can be taken.
+pub(super) struct EarlierMerge {
+    pub(super) index: Arc<Segment>,
+    /// Each of its segments with its entries, in order.
+    pub(super) segments: Vec<(MergedSegment, Range<u32>)>,
+    files: [PathBuf; 2],
+}
+
+impl EarlierMerge {
+    /// For each of these segments its place among those of the index; none for those that the index does not have, or has in
+    /// another order.
+    pub(super) fn places(&self, names: &[String]) -> Vec<Option<usize>> {
+        let known = self.segments.iter().enumerate().map(|(place, (segment, _))| (segment.name.as_str(), place));
+        let known: HashMap<&str, usize> = known.collect();
+        let mut next = 0;
+        let place = |name: &String| {
+            let place = known.get(name.as_str()).copied().filter(|place| *place >= next)?;
+            next = place + 1;
+            Some(place)
+        };
+        names.iter().map(place).collect()
+    }
+}
 
 /// The segments in a folder.
 pub(super) struct SegmentCache<'a> {
@@ -64,20 +114,73 @@ impl<'a> SegmentCache<'a> {
 
     /// The file of the segment of some texts. `other` is the language of documents whose language is not clear, if there are
     /// any.
-    pub(super) fn segment(
-        &self,
-        texts: &Key,
-        other: Option<Language>,
-        make: impl FnOnce() -> Bm25Index,
-    ) -> Result<PathBuf, Error> {
-        let path = self.path(texts, "bm25", other.map_or("", Language::name));
-        let known = Bm25Index::open_files(std::slice::from_ref(&path));
-        if known.is_ok_and(|known| known.verify_checksums().is_ok()) {
-            self.used.note(&path);
-        } else {
-            self.write(&path, &make().to_bytes())?;
+    pub(super) fn segment_file(&self, texts: &Key, other: Option<Language>) -> PathBuf {
+        self.path(texts, "bm25", other.map_or("", Language::name))
+    }
+
+    /// Opens the file of a segment, which is made if it is missing or damaged.
+    pub(super) fn segment(&self, path: &Path, make: impl FnOnce() -> Bm25Index) -> Result<Arc<Segment>, Error> {
+        if let Some(known) = open_intact(path) {
+            self.used.note(path);
+            return Ok(known);
         }
-        Ok(path)
+        self.write(path, &make().to_bytes())?;
+        Bm25Index::open_segment(path)
+    }
+
+    /// Notes that a file was of use, though it was not opened.
+    pub(super) fn keep(&self, path: &Path) {
+        self.used.note(path);
+    }
+
+    /// The merged index that has the most of these segments; none if no index has more than half of them.
+    pub(super) fn earlier_merge(&self, names: &[String]) -> Option<EarlierMerge> {
+        let wanted: HashSet<&str> = names.iter().map(String::as_str).collect();
+        let entries = fs::read_dir(self.folder).ok()?.flatten().map(|entry| entry.path());
+        let contents = entries.filter(|path| path.extension().is_some_and(|ending| ending == CONTENT));
+        let read = |content: PathBuf| {
+            let segments: Vec<MergedSegment> = serde_json::from_slice(&fs::read(&content).ok()?).ok()?;
+            let is_intact = self.merged_file(&segments, CONTENT) == content;
+            let common = segments.iter().filter(|segment| wanted.contains(segment.name.as_str())).count();
+            (is_intact && 2 * common > names.len()).then_some((common, segments, content))
+        };
+        let (_, segments, content) = contents.filter_map(read).max_by_key(|(common, _, _)| *common)?;
+        let files = [content.with_extension(MERGED), content];
+        let index = open_intact(&files[0])?;
+        let mut next = 0u32;
+        let placed = segments.into_iter().map(|segment| {
+            let first = next;
+            next = next.saturating_add(segment.entries);
+            (segment, first..next)
+        });
+        let segments: Vec<_> = placed.collect();
+        (next == index.entries()).then_some(EarlierMerge { index, segments, files })
+    }
+
+    /// Keeps a merged index in place of an earlier one with nearly the same segments. The next index of nearly the same
+    /// segments is then made without it.
+    pub(super) fn keep_merged(&self, index: &Path, segments: &[MergedSegment], earlier: Option<EarlierMerge>) {
+        let [merged, content] = [MERGED, CONTENT].map(|ending| self.merged_file(segments, ending));
+        let _ = fs::remove_file(&merged);
+        // The same file under another name takes no space. Where the file system has no such names, the next index is merged
+        // of all segments.
+        if fs::hard_link(index, &merged).is_err() {
+            return;
+        }
+        let Ok(bytes) = serde_json::to_vec(segments) else { return };
+        if self.write(&content, &bytes).is_err() {
+            return;
+        }
+        self.used.note(&merged);
+        let replaced = earlier.into_iter().flat_map(|earlier| earlier.files);
+        replaced.filter(|file| ![&merged, &content].contains(&file)).for_each(|file| drop(fs::remove_file(file)));
+    }
+
+    /// A file of the index that is merged of these segments.
+    fn merged_file(&self, segments: &[MergedSegment], ending: &str) -> PathBuf {
+        let key = KeyBuilder::new("merged bm25 index").field("version", &Bm25Index::VERSION);
+        let key = key.field("analysis", self.analysis.as_str()).field("segments", segments).finish();
+        self.folder.join(format!("{}.{ending}", key.hex()))
     }
 
     /// Removes files that were not used for long, if they take much more space than those that were.
@@ -101,4 +204,14 @@ impl<'a> SegmentCache<'a> {
         self.used.note(path);
         Ok(())
     }
+}
+
+/// The name of a file of the cache, which has only letters and digits.
+pub(super) fn file_name(file: &Path) -> String {
+    file.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Opens the file of a segment; none if it is missing or damaged.
+fn open_intact(path: &Path) -> Option<Arc<Segment>> {
+    Bm25Index::open_segment(path).ok().filter(|segment| segment.verify_checksum().is_ok())
 }

@@ -5,7 +5,11 @@ mod damage;
 mod old_files;
 mod segments;
 
-use super::{blocks::TermPostings, weight::idf, *};
+use super::{
+    blocks::{MovedEntries, TermPostings},
+    weight::idf,
+    *,
+};
 use crate::analysis::{Language, LanguageChoice};
 
 const TEXTS: [&str; 4] =
@@ -45,7 +49,8 @@ fn all_added_up(
         let (mut postings, mut first) = (TermPostings::default(), 0);
         for (segment, number) in index.segments.iter().zip(&term.numbers) {
             if let Some(number) = number {
-                segment.list(*number).append_to(&mut postings, first, segment.lengths()).unwrap();
+                let all = MovedEntries::all_behind(first);
+                segment.list(*number).append_to(&mut postings, &all, segment.lengths()).unwrap();
             }
             first += segment.entries();
         }

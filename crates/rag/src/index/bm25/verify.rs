@@ -1,24 +1,21 @@
 //! Whether a file is what would be written for the texts that it says.
 
 use super::{
-    Bm25Index,
-    blocks::TermPostings,
+    blocks::{MovedEntries, TermPostings},
     segment::{Segment, bad, verify_checksum},
 };
 use crate::Error;
 use rayon::prelude::*;
 
-impl Bm25Index {
-    /// Compares all bytes with their checksums alone.
-    pub(super) fn verify_checksums(&self) -> Result<(), Error> {
-        self.segments.iter().try_for_each(|segment| verify_checksum(segment.bytes()))
-    }
-}
-
 impl Segment {
+    /// Compares all bytes with the checksum alone.
+    pub(super) fn verify_checksum(&self) -> Result<(), Error> {
+        verify_checksum(self.bytes())
+    }
+
     /// Compares all bytes with the checksum, and with what would be written for the texts that they say.
     pub(super) fn verify(&self) -> Result<(), Error> {
-        verify_checksum(self.bytes())?;
+        self.verify_checksum()?;
         let makes_sense = makes_sense(self);
         makes_sense.then_some(()).ok_or_else(|| bad("its content makes no sense; delete it and run again"))
     }
@@ -39,7 +36,7 @@ fn makes_sense(segment: &Segment) -> bool {
         }
         postings.clear();
         list.clear();
-        if segment.list(term).append_to(postings, 0, lengths).is_none() {
+        if segment.list(term).append_to(postings, &MovedEntries::all_behind(0), lengths).is_none() {
             return false;
         }
         postings.write(list);

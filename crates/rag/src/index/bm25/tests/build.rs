@@ -94,45 +94,101 @@ fn files(folder: &std::path::Path) -> std::collections::BTreeMap<String, u64> {
     entries.map(|entry| (entry.file_name().into_string().unwrap(), entry.metadata().unwrap().len())).collect()
 }
 
+/// Writes the index of texts in segments of about eight documents, and compares its bytes with those of an index that is
+/// built in one piece. Returns the number of segments, and the files that are kept for the next index.
+fn write_in_segments(texts: &Texts, folder: &Path) -> (usize, std::collections::BTreeMap<String, u64>) {
+    let (target, cache, analysis) = (folder.join("index"), folder.join("cache"), TextAnalysis::default());
+    let cut = segments(texts, 8, usize::MAX, usize::MAX);
+    Bm25Index::write_in_segments(texts, &analysis, &target, (&cut, &cache)).unwrap();
+    let rows: Vec<&str> = texts.0.iter().map(|(_, text)| text.as_str()).collect();
+    let documents = document_starts(texts.0.iter().map(|(document, _)| document.as_str()));
+    let given = IndexedTexts { texts: &rows, documents: &documents, analysis: &analysis, languages: None };
+    assert!(std::fs::read(&target).unwrap() == Bm25Index::of(&given).to_bytes());
+    (cut.len(), files(&cache))
+}
+
+/// Changes a byte in the middle of each file with this ending.
+fn damage(folder: &Path, ending: &str) {
+    for name in files(folder).keys().filter(|name| name.ends_with(ending)) {
+        let mut bytes = std::fs::read(folder.join(name)).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        // In place, the index itself would change too: it is the same file under another name.
+        std::fs::remove_file(folder.join(name)).unwrap();
+        std::fs::write(folder.join(name), bytes).unwrap();
+    }
+}
+
 #[test]
 fn of_texts_that_have_changed_a_little_few_segments_are_made_again() {
     let folder = tempfile::tempdir().unwrap();
-    let (target, cache) = (folder.path().join("index"), folder.path().join("cache"));
+    let cache = folder.path().join("cache");
     let mut texts = Texts((0..400).map(|i| (format!("{i:03}"), format!("{ENGLISH} Number {i}."))).collect());
-    let analysis = TextAnalysis::default();
-    let write = |texts: &Texts| {
-        let cut = segments(texts, 8, usize::MAX, usize::MAX);
-        Bm25Index::write_in_segments(texts, &analysis, &target, (&cut, &cache)).unwrap();
-        let (rows, documents): (Vec<&str>, Vec<usize>) =
-            (texts.0.iter().map(|(_, text)| text.as_str()).collect(), (0..texts.0.len()).collect());
-        let given = IndexedTexts { texts: &rows, documents: &documents, analysis: &analysis, languages: None };
-        assert!(std::fs::read(&target).unwrap() == Bm25Index::of(&given).to_bytes());
-        (cut.len(), files(&cache))
-    };
-    let (cut, first) = write(&texts);
+    let (cut, first) = write_in_segments(&texts, folder.path());
     assert!(cut > 25, "{cut}");
-    assert_eq!(first.len(), 2 * cut, "the languages and the terms of each segment");
+    assert_eq!(first.len(), 2 * cut + 2, "the languages and the terms of each segment, the index and its content");
     // An edit, a document less and one more: at most as many segments, and two where a border is gone.
     texts.0[100].1 += " It was edited.";
     texts.0.remove(250);
     texts.0.insert(300, ("299b".to_owned(), "The cats are running.".to_owned()));
-    let (_, second) = write(&texts);
+    let (_, second) = write_in_segments(&texts, folder.path());
     let new: Vec<_> = second.keys().filter(|name| !first.contains_key(*name)).collect();
-    assert!((2..=8).contains(&new.len()), "{new:?}");
+    assert!((4..=10).contains(&new.len()), "{new:?}");
+    let count = |ending: &str| second.keys().filter(|name| name.ends_with(ending)).count();
+    assert_eq!((count(".merged"), count(".content")), (1, 1), "the new index replaces the one before");
 
-    // A damaged file is made again.
-    let of_terms = second.keys().find(|name| name.ends_with(".bm25")).unwrap();
-    let mut bytes = std::fs::read(cache.join(of_terms)).unwrap();
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 1;
-    std::fs::write(cache.join(of_terms), bytes).unwrap();
-    std::fs::write(cache.join(second.keys().find(|name| name.ends_with(".languages")).unwrap()), "{").unwrap();
-    write(&texts);
+    // Damaged files are made again.
+    for ending in [".merged", ".content", ".bm25", ".languages"] {
+        damage(&cache, ending);
+        texts.0[200].1 += " Once more.";
+        write_in_segments(&texts, folder.path());
+    }
+    ["", ".merged", ".bm25"].iter().for_each(|ending| damage(&cache, ending));
+    write_in_segments(&texts, folder.path());
 
     // Documents whose language is not clear are cut by that of most of the text.
     for (_, text) in &mut texts.0 {
         *text = GERMAN[0].to_owned();
     }
     texts.0[7].1 = "Zombieprozesse".to_owned();
-    write(&texts);
+    write_in_segments(&texts, folder.path());
+}
+
+#[test]
+fn segments_of_an_earlier_index_are_read_there_and_the_file_is_that_of_all_texts() {
+    let (folder, mut random) = (tempfile::tempdir().unwrap(), Random(11));
+    let cache = folder.path().join("cache");
+    let text = |random: &mut Random| {
+        let n_words = 1 + random.below(60);
+        format!("{} {}", [ENGLISH, GERMAN[1], "short"][random.below(3)], random.words(n_words, 900))
+    };
+    let mut texts = Texts(Vec::new());
+    for i in 0..900 {
+        texts.0.push((format!("{:04}", i / 3), text(&mut random)));
+    }
+    write_in_segments(&texts, folder.path());
+    let of_terms = || files(&cache).keys().filter(|name| name.ends_with(".bm25")).count();
+    for round in 0..12 {
+        // Without these files, segments that are not read in the earlier index are made again.
+        for name in files(&cache).keys().filter(|name| name.ends_with(".bm25")) {
+            std::fs::remove_file(cache.join(name)).unwrap();
+        }
+        // Texts are edited, added and removed, and a term is in no text any more.
+        for _ in 0..round {
+            let place = random.below(texts.0.len());
+            match random.below(3) {
+                0 => texts.0[place].1 = text(&mut random),
+                1 => drop(texts.0.remove(place)),
+                _ => texts.0.insert(place, (format!("{}a", texts.0[place].0), text(&mut random))),
+            }
+        }
+        let (cut, _) = write_in_segments(&texts, folder.path());
+        assert!(of_terms() <= 3 * round, "{} of {cut} segments are made again after {round} changes", of_terms());
+    }
+    // Documents in another order.
+    texts.0.rotate_left(333);
+    write_in_segments(&texts, folder.path());
+    // Most of them are gone.
+    texts.0.truncate(100);
+    write_in_segments(&texts, folder.path());
 }

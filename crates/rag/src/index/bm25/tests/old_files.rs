@@ -23,7 +23,7 @@ fn old_file(index: &Bm25Index, format: u32) -> Vec<u8> {
     for term in 0..dictionary.len() {
         write_text(&mut bytes, str::from_utf8(dictionary.text(term)).unwrap());
         let mut postings = TermPostings::default();
-        segment.list(term).append_to(&mut postings, 0, segment.lengths()).unwrap();
+        segment.list(term).append_to(&mut postings, &MovedEntries::all_behind(0), segment.lengths()).unwrap();
         write_number(&mut bytes, postings.entries.len() as u64);
         let mut next = 0;
         for (&entry, &count) in postings.entries.iter().zip(&postings.counts) {
