@@ -29,6 +29,8 @@ pub(crate) const INDEX_PARTS: &str = "index-parts";
 pub(crate) const SUMMARIES: &str = "summaries";
 /// The folder, among the scratch files, of tables of chunks.
 pub(crate) const CHUNK_TABLES: &str = "chunk-tables";
+/// The folder, among the scratch files, of dense indexes whose vectors the next index takes over.
+pub(crate) const DENSE_INDEXES: &str = "dense-indexes";
 const WORKERS: &str = "workers";
 const QUALIFICATIONS: &str = "qualifications";
 const USAGE: &str = "usage";

@@ -9,7 +9,9 @@ pub(crate) mod filling;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod handles;
+mod kept_files;
 mod kept_tables;
+mod kept_vectors;
 pub(crate) mod read;
 mod rows;
 pub(crate) mod systems;
@@ -18,7 +20,7 @@ mod vector_search;
 mod work;
 
 pub(crate) use {
-    corpus::{chunk_table, connect, enriched_table, open_corpus, open_indexes},
+    corpus::{SHARDS_IN_MEMORY, chunk_table, connect, enriched_table, open_corpus, open_indexes},
     handles::{CallTurn, ModelHandles, TurnModels},
     rows::{
         answers_by_question, decode_matrix, passages_by_question, queries_by_question, scores_by_question,
@@ -106,6 +108,7 @@ pub struct RunContext {
     systems: SystemHandles,
     tables: Cache<ChunkTable>,
     kept_tables: kept_tables::KeptTables,
+    kept_vectors: kept_vectors::KeptVectors,
     indexes: corpus::IndexCache,
     /// The token vectors of all questions, by model.
     question_tokens: Cache<Vec<Matrix>>,
@@ -152,6 +155,7 @@ impl RunContext {
         // A few corpora stay in memory, because trials with the same corpus run one after the other.
         let (tables, question_tokens) = (Cache::new(4), Cache::new(4));
         let kept_tables = kept_tables::KeptTables::new(&scratch);
+        let kept_vectors = kept_vectors::KeptVectors::new(&scratch);
         Self {
             experiment,
             store,
@@ -165,6 +169,7 @@ impl RunContext {
             systems,
             tables,
             kept_tables,
+            kept_vectors,
             indexes: corpus::IndexCache::default(),
             question_tokens,
             used: usage::UsageCache::default(),

@@ -26,7 +26,7 @@ use std::{
 };
 
 /// Chunks of at most so many shards are held in memory. Those of more are in a file, which is mapped.
-const SHARDS_IN_MEMORY: usize = 32;
+pub(crate) const SHARDS_IN_MEMORY: usize = 32;
 
 /// Opened indexes of each kind.
 pub(super) struct IndexCache(BTreeMap<IndexKind, Cache<OpenIndex>>);

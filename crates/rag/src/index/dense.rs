@@ -8,7 +8,10 @@
 use super::{Index, MadeFrom, VectorWriter, dense_file::DenseWriter, dense_part::DensePart, header::bad, top::Top};
 use crate::Error;
 use models::Matrix;
-use std::path::{Path, PathBuf};
+use std::{
+    ops::Range,
+    path::{Path, PathBuf},
+};
 
 /// Vectors in a fixed order: entry `i` belongs to the `i`-th searchable chunk.
 ///
@@ -120,6 +123,18 @@ impl DenseIndex {
     pub fn vector(&self, entry: u32) -> &[f32] {
         let (part, entry) = self.part(entry);
         part.vector(entry)
+    }
+
+    /// The rows of these entries as they stand in a file, in pieces.
+    ///
+    /// # Panics
+    /// If there are no such entries.
+    pub(super) fn stored_rows(&self, entries: Range<u32>) -> impl Iterator<Item = &[u8]> {
+        self.parts.iter().filter_map(move |(first, part)| {
+            let last = first + part.entries() as u32;
+            let (from, to) = (entries.start.clamp(*first, last), entries.end.clamp(*first, last));
+            (from < to).then(|| part.stored_rows(from - first..to - first))
+        })
     }
 
     /// For each query the best `k` entries with their inner products, best

@@ -4,15 +4,16 @@
 //! searched in place.
 
 use super::{
-    VectorWriter,
+    DenseIndex, VectorWriter,
     header::{self, FileKind, HEADER_BYTES, IndexHeader, bad},
-    kernel::LANES,
+    kernel::{self, LANES},
 };
 use crate::Error;
 use models::Matrix;
 use std::{
     fs::File,
     io::{BufWriter, Write},
+    ops::Range,
     path::{Path, PathBuf},
 };
 
@@ -54,27 +55,54 @@ impl DenseWriter {
         if shard.rows() == 0 {
             return Ok(());
         }
-        if shard.columns != self.header.dimensions as usize {
-            let (new, old) = (shard.columns, self.header.dimensions);
-            return Err(bad(&origin, format!("vectors of {new} dimensions after vectors of {old}")));
-        }
+        self.check_dimensions(shard.columns)?;
         // Hashing and writing are fastest in large pieces.
-        let (mut values, mut bytes) = (Vec::new(), Vec::new());
+        let mut values = Vec::new();
         for rows in shard.data.chunks(ROWS_AT_ONCE * shard.columns) {
             values.clear();
-            bytes.clear();
             for row in rows.chunks_exact(shard.columns) {
                 append_row(&mut values, row, &origin)?;
                 self.header.vectors += 1;
             }
-            bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
-            self.hasher.update(&bytes);
-            self.file.write_all(&bytes).map_err(|error| bad(&origin, error))?;
+            let bytes = kernel::bytes(&values);
+            self.hasher.update(bytes);
+            self.file.write_all(bytes).map_err(|error| bad(&origin, error))?;
         }
-        if self.header.vectors > u64::from(u32::MAX) {
-            return Err(bad(&origin, "more rows than entries can number (4,294,967,295)"));
+        self.check_count()
+    }
+
+    /// Adds vectors of another index.
+    ///
+    /// # Errors
+    /// Vectors of another length, or a full disk.
+    ///
+    /// # Panics
+    /// If there are no such entries.
+    pub fn push_from(&mut self, index: &DenseIndex, entries: Range<u32>) -> Result<(), Error> {
+        self.check_dimensions(index.dimensions())?;
+        for rows in index.stored_rows(entries) {
+            self.hasher.update(rows);
+            self.file.write_all(rows).map_err(|error| bad(&self.path.display().to_string(), error))?;
+            self.header.vectors += (rows.len() / (self.header.columns() * size_of::<f32>())) as u64;
         }
-        Ok(())
+        self.check_count()
+    }
+
+    fn check_dimensions(&self, new: usize) -> Result<(), Error> {
+        let dimensions = self.header.dimensions as usize;
+        let origin = || self.path.display().to_string();
+        match new == dimensions {
+            true => Ok(()),
+            false => Err(bad(&origin(), format!("vectors of {new} dimensions after vectors of {dimensions}"))),
+        }
+    }
+
+    fn check_count(&self) -> Result<(), Error> {
+        let origin = || self.path.display().to_string();
+        match self.header.vectors > u64::from(u32::MAX) {
+            true => Err(bad(&origin(), "more rows than entries can number (4,294,967,295)")),
+            false => Ok(()),
+        }
     }
 
     /// Completes the file and gives it its name.
@@ -92,6 +120,10 @@ impl DenseWriter {
 impl VectorWriter for DenseWriter {
     fn push(&mut self, shard: &Matrix) -> Result<(), Error> {
         Self::push(self, shard)
+    }
+
+    fn push_from(&mut self, index: &DenseIndex, entries: Range<u32>) -> Result<(), Error> {
+        Self::push_from(self, index, entries)
     }
 
     fn finish(self: Box<Self>) -> Result<(), Error> {
@@ -147,14 +179,7 @@ pub(super) fn append_row(data: &mut Vec<f32>, row: &[f32], origin: &str) -> Resu
 }
 
 pub(super) fn checksum(data: &[f32]) -> [u8; 32] {
-    let mut hasher = blake3::Hasher::new();
-    let mut bytes = Vec::new();
-    for values in data.chunks(1 << 14) {
-        bytes.clear();
-        bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
-        hasher.update(&bytes);
-    }
-    *hasher.finalize().as_bytes()
+    *blake3::Hasher::new().update_rayon(kernel::bytes(data)).finalize().as_bytes()
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use models::Matrix;
 use rayon::prelude::*;
 use std::{
     fs::File,
+    ops::Range,
     path::Path,
     sync::{
         OnceLock,
@@ -133,6 +134,15 @@ impl DensePart {
     pub(super) fn vector(&self, entry: u32) -> &[f32] {
         let start = entry as usize * self.header.columns();
         &self.data()[start..start + self.dimensions()]
+    }
+
+    /// The rows of these entries as they stand in the file.
+    ///
+    /// # Panics
+    /// If there are no such entries.
+    pub(super) fn stored_rows(&self, entries: Range<u32>) -> &[u8] {
+        let columns = self.header.columns();
+        kernel::bytes(&self.data()[entries.start as usize * columns..entries.end as usize * columns])
     }
 
     /// For each query the best `k` entries with their inner products, best

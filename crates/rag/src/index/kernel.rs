@@ -374,6 +374,12 @@ pub(super) fn floats(bytes: &[u8]) -> Option<&[f32]> {
     (before.is_empty() && after.is_empty()).then_some(floats)
 }
 
+/// Numbers as the bytes that files hold.
+pub(super) fn bytes(floats: &[f32]) -> &[u8] {
+    // SAFETY: a byte may have any value and any address.
+    unsafe { floats.align_to::<u8>().1 }
+}
+
 #[cfg(target_endian = "big")]
 compile_error!("index files hold little-endian numbers, and `floats` does not swap them");
 

@@ -1,9 +1,14 @@
 //! Tests of kept tables: what is decoded again, what is taken over, and what is made anew.
 
 use super::*;
-use crate::{artifact::encode, layout::Format, spec::Experiment, task::fixture};
+use crate::{
+    artifact::encode,
+    layout::Format,
+    spec::Experiment,
+    task::{fixture, kept_files::CONTENT},
+};
 use rag::Span;
-use std::fs;
+use std::{fs, path::PathBuf};
 
 /// A shard of two documents with two chunks each.
 fn shard(number: usize, word: &str) -> Vec<Chunk> {

@@ -6,17 +6,32 @@ use crate::{
     artifact::{SHARDS_AT_ONCE, decode_vectors},
     blocking::compute,
     layout,
-    plan::{TaskId, work::IndexWork},
-    task::{chunk_table, enriched_table},
+    plan::work::IndexWork,
+    task::{
+        SHARDS_IN_MEMORY, chunk_table, enriched_table,
+        kept_files::{Piece, TakenRows, pieces},
+    },
 };
 use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt, stream};
-use rag::index::{CreateVectors, DenseIndex, GraphIndex, Index, MadeFrom, WriteTexts};
+use models::Matrix;
+use rag::index::{CreateVectors, DenseIndex, GraphIndex, Index, IndexKind, MadeFrom, WriteTexts};
 use std::{
     ops::ControlFlow,
     path::{Path, PathBuf},
     sync::Arc,
 };
+
+/// The most vectors that are taken from another index at once.
+const ROWS_AT_ONCE: u32 = 1 << 13;
+
+/// Vectors of a part of an index.
+enum PieceVectors {
+    /// Those of another index.
+    Taken(TakenRows<DenseIndex>),
+    /// All vectors of a shard.
+    Decoded(Matrix),
+}
 
 #[async_trait]
 impl DoWork for IndexWork {
@@ -48,32 +63,53 @@ impl IndexWork {
         keep(cx, &path, count).await
     }
 
-    /// Writes the index shard by shard into a scratch file.
+    /// Writes the index shard by shard into a scratch file. Of many shards, those that an earlier index has are read there.
     async fn of_vectors(&self, cx: &TaskContext<'_>, create: CreateVectors) -> Result<TaskOutput, Error> {
         let path = scratch_file(cx)?;
-        let mut writer = None;
-        let mut count = 0;
-        let read = |&shard: &TaskId| async move {
-            let bytes = cx.read(shard).await?;
-            compute(move || decode_vectors(bytes)).await?
+        let names: Vec<String> = self.from.iter().map(|id| cx.inputs.get(id).cloned().unwrap_or_default()).collect();
+        let is_kept = self.kind == IndexKind::Dense && names.len() > SHARDS_IN_MEMORY;
+        let kept = &cx.run_context.kept_vectors;
+        let earlier = if is_kept { kept.find_similar(&names).await? } else { None };
+        let read = async |piece: Piece<DenseIndex>| -> Result<PieceVectors, Error> {
+            Ok(match piece {
+                Piece::Taken(taken) => PieceVectors::Taken(taken),
+                Piece::Read(place) => {
+                    let bytes = cx.read(self.from[place]).await?;
+                    PieceVectors::Decoded(compute(move || decode_vectors(bytes)).await??)
+                }
+            })
         };
-        let mut shards = stream::iter(&self.from).map(read).buffered(SHARDS_AT_ONCE);
-        while let Some(matrix) = shards.try_next().await? {
-            if matrix.rows() == 0 {
-                continue;
+        let pieces = pieces(&names, earlier.as_ref(), ROWS_AT_ONCE);
+        let mut pieces = stream::iter(pieces).map(read).buffered(SHARDS_AT_ONCE);
+        let (mut writer, mut of_shards) = (None, Vec::with_capacity(names.len()));
+        while let Some(piece) = pieces.try_next().await? {
+            let (columns, rows) = match &piece {
+                PieceVectors::Decoded(matrix) => (matrix.columns, matrix.rows()),
+                PieceVectors::Taken(taken) => (taken.file.dimensions(), taken.rows.len()),
+            };
+            if rows > 0 && writer.is_none() {
+                writer = Some(create(&path, columns)?);
             }
-            count += matrix.rows();
-            if writer.is_none() {
-                writer = Some(create(&path, matrix.columns)?);
+            match (piece, writer.as_mut().filter(|_| rows > 0)) {
+                (PieceVectors::Decoded(matrix), writer) => {
+                    of_shards.push(u32::try_from(rows).map_err(Error::table)?);
+                    writer.map_or(Ok(()), |writer| writer.push(&matrix))?;
+                }
+                (PieceVectors::Taken(taken), writer) => {
+                    of_shards.extend(taken.of_shards);
+                    writer.map_or(Ok(()), |writer| writer.push_from(&taken.file, taken.rows))?;
+                }
             }
-            if let Some(writer) = &mut writer {
-                writer.push(&matrix)?;
-            }
-            cx.report_rows(matrix.rows());
+            cx.report_rows(rows);
         }
+        drop(pieces);
+        let count = of_shards.iter().map(|count| *count as usize).sum();
         match writer {
             Some(writer) => writer.finish()?,
             None => create(&path, 1)?.finish()?,
+        }
+        if is_kept {
+            kept.keep(path.clone(), names.into_iter().zip(of_shards).collect(), earlier).await?;
         }
         keep(cx, &path, count).await
     }
@@ -138,3 +174,6 @@ async fn keep(cx: &TaskContext<'_>, path: &Path, count: usize) -> Result<TaskOut
     };
     Ok(TaskOutput::written(name, count))
 }
+
+#[cfg(test)]
+mod tests;

@@ -54,21 +54,29 @@ impl TermPostings {
         self.lengths.clear();
     }
 
-    /// Sorts the postings by their entries.
-    pub(super) fn sort(&mut self) {
-        if self.entries.is_sorted() {
+    /// Puts the postings from a place on between those before it. Both parts are sorted by their entries.
+    pub(super) fn merge_from(&mut self, place: usize) {
+        let is_behind = |last: &u32| self.entries.get(place).is_none_or(|first| last < first);
+        if self.entries[..place].last().is_none_or(is_behind) {
             return;
         }
-        let postings = self.entries.iter().zip(&self.counts).zip(&self.lengths);
-        let mut postings: Vec<(u32, u32, u32)> =
-            postings.map(|((&entry, &count), &length)| (entry, count, length)).collect();
-        // Stable, because it is fast where a few sorted runs follow each other.
-        postings.sort_by_key(|&(entry, _, _)| entry);
-        self.clear();
-        for (entry, count, length) in postings {
-            self.entries.push(entry);
-            self.counts.push(count);
-            self.lengths.push(length);
+        let new = TermPostings {
+            entries: self.entries.split_off(place),
+            counts: self.counts.split_off(place),
+            lengths: self.lengths.split_off(place),
+        };
+        // Where each of the new ones belongs among the others.
+        let mut from = 0;
+        let places: Vec<usize> = (new.entries.iter())
+            .map(|entry| {
+                from += self.entries[from..].partition_point(|before| before < entry);
+                from
+            })
+            .collect();
+        for (all, new) in
+            [(&mut self.entries, &new.entries), (&mut self.counts, &new.counts), (&mut self.lengths, &new.lengths)]
+        {
+            insert_at(all, &places, new);
         }
     }
 
@@ -109,6 +117,18 @@ impl TermPostings {
         bytes.extend(records);
         bytes.extend(of_blocks);
         bytes.extend(packed);
+    }
+}
+
+/// Inserts each of some numbers before the number that stands at its place. The places ascend.
+fn insert_at(all: &mut Vec<u32>, places: &[usize], new: &[u32]) {
+    let mut end = all.len();
+    all.resize(end + new.len(), 0);
+    // From the back, so that each number moves once.
+    for (before, (&place, &number)) in places.iter().zip(new).enumerate().rev() {
+        all.copy_within(place..end, place + before + 1);
+        all[place + before] = number;
+        end = place;
     }
 }
 
@@ -272,15 +292,29 @@ impl<'a> List<'a> {
                 if entry < next || count == 0 {
                     return None;
                 }
-                let length = u32::from_le_bytes(*lengths.get(entry as usize)?);
-                next = entry + 1;
+                next = entry.saturating_add(1);
+            }
+            let (Some(&first), Some(&last)) = (decoded.entries().first(), decoded.entries().last()) else { continue };
+            let last = lengths.get(last as usize).map(|_| last)?;
+            while moved.is_some_and(|moved| moved.entries.end <= first) {
+                moved = rest.next();
+            }
+            let Some(here) = moved else { continue };
+            // Mostly, all entries of a block move alike.
+            if here.entries.start <= first && last < here.entries.end {
+                all.entries.extend(decoded.entries().iter().map(|entry| here.first + (entry - here.entries.start)));
+                all.counts.extend_from_slice(decoded.counts());
+                all.lengths.extend(decoded.entries().iter().map(|entry| u32::from_le_bytes(lengths[*entry as usize])));
+                continue;
+            }
+            for (&entry, &count) in decoded.entries().iter().zip(decoded.counts()) {
                 while moved.is_some_and(|moved| moved.entries.end <= entry) {
                     moved = rest.next();
                 }
                 if let Some(moved) = moved.filter(|moved| moved.entries.start <= entry) {
-                    all.lengths.push(length);
                     all.entries.push(moved.first + (entry - moved.entries.start));
                     all.counts.push(count);
+                    all.lengths.push(u32::from_le_bytes(lengths[entry as usize]));
                 }
             }
         }

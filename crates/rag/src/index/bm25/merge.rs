@@ -58,7 +58,8 @@ pub(super) fn write_file(merge: &Merge<'_>, settings: &Settings, target: &Path) 
 /// Files to merge, and which of their entries the merged file has.
 pub(super) struct Merge<'a> {
     files: &'a [Arc<Segment>],
-    /// The entries of the merged file in order. Those of one file ascend.
+    /// The entries of the merged file in order, each with the place of their file. The entries of one file ascend, and so do
+    /// the places of the files, apart from the first file, whose entries may stand between others.
     parts: Vec<(usize, Range<u32>)>,
 }
 
@@ -69,7 +70,7 @@ impl<'a> Merge<'a> {
     }
 
     /// Merges these entries of files. Each part has the place of its file and a range of the file's entries, which is
-    /// behind the ranges of earlier parts of the same file.
+    /// behind the ranges of earlier parts of the same file. The places ascend, apart from those of the first file.
     ///
     /// # Errors
     /// If there are more entries than can be numbered.
@@ -99,12 +100,16 @@ impl<'a> Merge<'a> {
         let merged = MergedTerms::of(self.files);
         let list = |postings: &mut TermPostings, term: &MergedTerm<'_>| {
             postings.clear();
+            let mut of_first = 0;
             for &(file, number) in &merged.places[term.first_place..][..term.files] {
                 let (segment, moved) = (&self.files[file as usize], &moved[file as usize]);
                 let list = segment.list(number as usize);
                 list.append_to(postings, moved, segment.lengths()).ok_or_else(damaged)?;
+                if file == 0 {
+                    of_first = postings.entries.len();
+                }
             }
-            postings.sort();
+            postings.merge_from(of_first);
             let mut list = Vec::new();
             postings.write(&mut list);
             Ok((postings.entries.len() as u32, list))

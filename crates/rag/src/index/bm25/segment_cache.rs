@@ -82,15 +82,18 @@ impl<'a> SegmentCache<'a> {
 
     /// The key of some texts and of the borders of their documents.
     pub(super) fn key(&self, texts: &dyn EntryTexts, entries: Range<usize>) -> Key {
-        let mut hasher = blake3::Hasher::new();
+        // Hashed at once: many short updates take four times as long.
+        let mut content = Vec::new();
         let mut before = None;
         for entry in entries {
             let document = texts.document(entry);
             let is_new = before.replace(document) != Some(document);
-            let text = texts.text(entry);
-            hasher.update(&[u8::from(is_new)]).update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
+            let text = texts.text(entry).as_bytes();
+            content.push(u8::from(is_new));
+            content.extend_from_slice(&(text.len() as u64).to_le_bytes());
+            content.extend_from_slice(text);
         }
-        Key::of_bytes(hasher.finalize().as_bytes())
+        Key::of_bytes(blake3::hash(&content).as_bytes())
     }
 
     /// The languages of the documents of some texts.

@@ -1,0 +1,214 @@
+//! Files that are made of shards and stay on this machine. A file of nearly the same shards takes the rows of the shards
+//! that it has in common with another, and reads only the others.
+
+use crate::{
+    Error,
+    files::{read_with_checksum, write_with_checksum},
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::{HashMap, HashSet},
+    ops::Range,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::SystemTime,
+};
+use store::{Key, KeyBuilder, UsedFiles};
+
+/// Raise when the files of earlier versions are of no use.
+const VERSION: u32 = 1;
+/// The ending of the list of a file's shards, which stands beside the file.
+pub(super) const CONTENT: &str = "content";
+/// The most files that are looked at for rows to take over, the newest first.
+const LOOKED_AT: usize = 16;
+
+/// The kept files of one kind, in a folder of this machine. Each may be removed at any time.
+#[derive(Debug)]
+pub(super) struct KeptFiles {
+    pub(super) folder: PathBuf,
+    /// What is made of shards, such as `table of chunks`.
+    kind: &'static str,
+    /// The ending of the files' names.
+    ending: &'static str,
+    used: UsedFiles,
+}
+
+/// What a kept file holds.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct KeptContent {
+    version: u32,
+    /// The hash of the file; none if it holds a checksum of its own.
+    pub(super) hash: Option<Key>,
+    /// The names of its shards, each with the number of its rows, in order.
+    shards: Vec<(String, u32)>,
+}
+
+impl KeptContent {
+    /// The names of the shards, each with its rows, and the number of all rows.
+    fn rows(&self) -> (HashMap<String, Range<u32>>, usize) {
+        let mut next = 0u32;
+        let rows = self.shards.iter().map(|(name, rows)| {
+            let first = next;
+            next = next.saturating_add(*rows);
+            (name.clone(), first..next)
+        });
+        (rows.collect(), next as usize)
+    }
+}
+
+/// Where a kept file and the list of its shards are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct KeptPaths {
+    pub(super) file: PathBuf,
+    pub(super) content: PathBuf,
+}
+
+/// A kept file with some of the shards that are wanted.
+#[derive(Debug)]
+pub(super) struct SimilarFile<T> {
+    /// The opened file.
+    file: Arc<T>,
+    /// The rows of each of its shards.
+    rows: HashMap<String, Range<u32>>,
+    paths: KeptPaths,
+    /// Whether it has most of the shards that are wanted.
+    is_replaced: bool,
+}
+
+/// What a new file is made of, in order.
+#[derive(Debug)]
+pub(super) enum Piece<T> {
+    Taken(TakenRows<T>),
+    /// The shard with this place among all shards.
+    Read(usize),
+}
+
+/// Rows of a kept file.
+#[derive(Debug)]
+pub(super) struct TakenRows<T> {
+    pub(super) file: Arc<T>,
+    pub(super) rows: Range<u32>,
+    /// How many of them each shard has.
+    pub(super) of_shards: Vec<u32>,
+}
+
+/// The pieces of a file of these shards. Rows of a kept file that follow each other are one piece, with no more than this number
+/// of rows if it has several shards.
+pub(super) fn pieces<T>(names: &[String], kept: Option<&SimilarFile<T>>, most_rows: u32) -> Vec<Piece<T>> {
+    let mut pieces = Vec::new();
+    for (place, name) in names.iter().enumerate() {
+        let Some((kept, rows)) = kept.and_then(|kept| Some((kept, kept.rows.get(name)?))) else {
+            pieces.push(Piece::Read(place));
+            continue;
+        };
+        match pieces.last_mut() {
+            Some(Piece::Taken(taken)) if taken.rows.end == rows.start && rows.end - taken.rows.start <= most_rows => {
+                taken.rows.end = rows.end;
+                taken.of_shards.push(rows.len() as u32);
+            }
+            _ => {
+                let (rows, of_shards) = (rows.clone(), vec![rows.len() as u32]);
+                pieces.push(Piece::Taken(TakenRows { file: kept.file.clone(), rows, of_shards }));
+            }
+        }
+    }
+    pieces
+}
+
+impl KeptFiles {
+    pub(super) fn new(folder: PathBuf, kind: &'static str, ending: &'static str) -> Self {
+        Self { folder, kind, ending, used: UsedFiles::default() }
+    }
+
+    /// Where the file of shards with these names is, if it is kept.
+    pub(super) fn paths(&self, names: &[String]) -> KeptPaths {
+        let key = KeyBuilder::new(self.kind).field("version", &VERSION).field("shards", &names).finish();
+        let path = |ending: &str| self.folder.join(format!("{}.{ending}", key.hex()));
+        KeptPaths { file: path(self.ending), content: path(CONTENT) }
+    }
+
+    /// Opens the file of exactly these shards. `open` returns none if a file is damaged.
+    pub(super) fn open<T>(&self, names: &[String], open: impl FnOnce(&Path, &KeptContent) -> Option<T>) -> Option<T> {
+        let paths = self.paths(names);
+        let content = read_content(&paths.content)?;
+        if !content.shards.iter().map(|(name, _)| name).eq(names) {
+            return None;
+        }
+        let opened = open(&paths.file, &content)?;
+        self.note(&paths);
+        Some(opened)
+    }
+
+    /// The kept file that has the most of these shards; none if no file has one of them, or the file is damaged. `open` returns
+    /// the file and the number of its rows.
+    pub(super) fn find_similar<T>(
+        &self,
+        names: &[String],
+        open: impl FnOnce(&Path, &KeptContent) -> Option<(T, usize)>,
+    ) -> Option<SimilarFile<T>> {
+        let wanted: HashSet<&str> = names.iter().map(String::as_str).collect();
+        let mut found: Vec<(SystemTime, PathBuf)> = std::fs::read_dir(&self.folder)
+            .ok()?
+            .flatten()
+            .filter(|entry| entry.path().extension().is_some_and(|ending| ending == CONTENT))
+            .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
+            .collect();
+        found.sort_unstable_by(|one, other| other.cmp(one));
+        let count = |(_, path): (SystemTime, PathBuf)| {
+            let content = read_content(&path)?;
+            let common = content.shards.iter().filter(|(name, _)| wanted.contains(name.as_str())).count();
+            (common > 0).then_some((common, content, path))
+        };
+        let found = found.into_iter().take(LOOKED_AT).filter_map(count);
+        let (common, content, path) = found.max_by_key(|(common, _, _)| *common)?;
+        let paths = KeptPaths { file: path.with_extension(self.ending), content: path };
+        let (file, n_rows) = open(&paths.file, &content)?;
+        let (rows, expected) = content.rows();
+        let file = Arc::new(file);
+        (n_rows == expected).then(|| SimilarFile { file, rows, paths, is_replaced: 2 * common > names.len() })
+    }
+
+    /// Gives a file a second name, as the file of shards with these names. Says whether it has it.
+    pub(super) fn link(&self, names: &[String], file: &Path) -> bool {
+        let kept = self.paths(names).file;
+        // Neither the folder nor an earlier file need be there.
+        drop(std::fs::create_dir_all(&self.folder));
+        drop(std::fs::remove_file(&kept));
+        std::fs::hard_link(file, kept).is_ok()
+    }
+
+    /// Keeps a file that stands at its place already, with the names of its shards and the number of rows of each. It replaces
+    /// the file from which most of its rows were taken.
+    pub(super) fn keep<T>(
+        &self,
+        shards: Vec<(String, u32)>,
+        hash: Option<Key>,
+        taken_from: Option<&SimilarFile<T>>,
+    ) -> Result<(), Error> {
+        let names: Vec<String> = shards.iter().map(|(name, _)| name.clone()).collect();
+        let paths = self.paths(&names);
+        let content = serde_json::to_vec(&KeptContent { version: VERSION, hash, shards }).map_err(Error::table)?;
+        // Without this list, the file is made anew the next time.
+        if write_with_checksum(&paths.content, content).is_ok() {
+            self.note(&paths);
+        }
+        if let Some(replaced) = taken_from.filter(|similar| similar.is_replaced && similar.paths != paths) {
+            // Whoever has it open keeps it.
+            for file in [&replaced.paths.content, &replaced.paths.file] {
+                drop(std::fs::remove_file(file));
+            }
+        }
+        self.used.remove_unused(&self.folder);
+        Ok(())
+    }
+
+    fn note(&self, paths: &KeptPaths) {
+        self.used.note(&paths.file);
+        self.used.note(&paths.content);
+    }
+}
+
+fn read_content(path: &Path) -> Option<KeptContent> {
+    let content: KeptContent = serde_json::from_slice(&read_with_checksum(path)?).ok()?;
+    (content.version == VERSION).then_some(content)
+}
