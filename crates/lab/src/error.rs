@@ -118,8 +118,12 @@ impl Error {
         Self::Table(reason.to_string())
     }
 
+    /// The failure of a file. If there is no space left, it says so.
     pub(crate) fn file(operation: &'static str, path: &Path, source: io::Error) -> Self {
-        Self::File { operation, path: path.display().to_string(), source }
+        match store::Error::file(operation, path, source) {
+            store::Error::File { operation, path, source } => Self::File { operation, path, source },
+            other => other.into(),
+        }
     }
 
     /// The content of a file that may be missing; none if it is.

@@ -539,8 +539,10 @@ impl RunRecord {
             return Ok(Cow::Borrowed(&provenance.documents));
         };
         let path = RunFileName::Documents.within(folder);
-        let lines = Error::allow_missing(&path, std::fs::read(&path))?.unwrap_or_default();
-        parse_documents(&lines).map(Cow::Owned)
+        match Error::allow_missing(&path, File::open(&path))? {
+            Some(file) => parse_documents(BufReader::new(file)).map(Cow::Owned),
+            None => Ok(Cow::Owned(Vec::new())),
+        }
     }
 
     /// The trial that answers ([`Results::answering`]).

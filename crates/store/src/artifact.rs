@@ -5,6 +5,7 @@
 //! Every read is compared with the object's [checksum]. The store does not know
 //! what the bytes mean.
 
+mod checked;
 pub(crate) mod checksum;
 mod files;
 mod transfer;
@@ -14,9 +15,10 @@ use crate::{
     access::{self, retry},
     names::{self, DAMAGED, Object},
     space,
-    staged::{file_error, is_staged, unique_token},
+    staged::{is_staged, unique_token},
 };
 use bytes::Bytes;
+use checked::CheckedFiles;
 use checksum::{Checksum, ChecksumMatch};
 use futures::{StreamExt, TryStreamExt};
 use object_store::{
@@ -94,6 +96,7 @@ pub struct ArtifactStore {
     read_only: bool,
     /// A store that is read if this one lacks an object; it is never written.
     base: Option<Arc<Self>>,
+    checked: Arc<CheckedFiles>,
 }
 
 impl ArtifactStore {
@@ -139,10 +142,10 @@ impl ArtifactStore {
         let (objects, location, folder): (Arc<dyn ObjectStore>, _, _) = match Location::parse(address)? {
             Location::Folder(folder) => {
                 if !read_only {
-                    std::fs::create_dir_all(&folder).map_err(|source| file_error("create", &folder, source))?;
+                    std::fs::create_dir_all(&folder).map_err(|source| Error::file("create", &folder, source))?;
                 }
                 // Canonical, so that the process may change its directory.
-                let folder = folder.canonicalize().map_err(|source| file_error("open", &folder, source))?;
+                let folder = folder.canonicalize().map_err(|source| Error::file("open", &folder, source))?;
                 let objects = LocalFileSystem::new_with_prefix(&folder).map_err(refuse)?.with_fsync(true);
                 let open = OpenFolder::open(&folder)?;
                 (Arc::new(objects), Location::Folder(folder), Some(Arc::new(open)))
@@ -152,7 +155,15 @@ impl ArtifactStore {
                 (Arc::new(PrefixStore::new(objects, prefix)), Location::Url(url), None)
             }
         };
-        Ok(Self { objects, location: Arc::new(location), layout, folder, read_only, base: None })
+        Ok(Self {
+            objects,
+            location: Arc::new(location),
+            layout,
+            folder,
+            read_only,
+            base: None,
+            checked: Arc::default(),
+        })
     }
 
     /// Combines this store, which is only read, with a folder of the caller's
@@ -549,7 +560,7 @@ struct OpenFolder {
 
 impl OpenFolder {
     fn open(path: &Path) -> Result<Self, Error> {
-        let handle = File::open(path).map_err(|source| file_error("open", path, source))?;
+        let handle = File::open(path).map_err(|source| Error::file("open", path, source))?;
         Ok(Self { path: path.to_owned(), handle })
     }
 

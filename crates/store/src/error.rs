@@ -1,6 +1,7 @@
 //! The errors of storing and finding something.
 
-use std::fmt;
+use crate::space;
+use std::{fmt, io, path::Path};
 
 /// The errors of storing and finding something.
 #[derive(Debug, thiserror::Error)]
@@ -66,7 +67,7 @@ pub enum Error {
         path: String,
         /// What the system said.
         #[source]
-        source: std::io::Error,
+        source: io::Error,
     },
     /// There is no space left for what is to be kept.
     #[error(
@@ -136,6 +137,14 @@ impl Error {
             Self::Full { path, source } => Some(Self::Full { path: path.clone(), source: source.clone() }),
             _ => None,
         }
+    }
+
+    /// The failure of a file. If there is no space left, it is [`Error::Full`].
+    pub fn file(operation: &'static str, path: &Path, source: io::Error) -> Self {
+        if space::is_out_of_space(&source) {
+            return space::full(path.display().to_string(), source);
+        }
+        Self::File { operation, path: path.display().to_string(), source }
     }
 
     /// The error for something that cannot be understood; nothing was done with it.

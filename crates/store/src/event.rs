@@ -4,7 +4,7 @@
 //! with one system call before `append` returns, so `kill -9` loses at most the
 //! line being written; a power cut may lose the last lines.
 
-use crate::{Error, staged::file_error};
+use crate::Error;
 use serde::{Deserialize, Serialize, Serializer, de::DeserializeOwned};
 use serde_json::{Map, Value};
 use std::{
@@ -87,14 +87,14 @@ impl EventLog {
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(|source| file_error("create", folder, source))?;
+            std::fs::create_dir_all(folder).map_err(|source| Error::file("create", folder, source))?;
         }
         let open = || {
             let mut file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
             let torn = !ends_with_newline(&mut file)?;
             Ok(EventWriter { file, torn, lost: None })
         };
-        let writer = open().map_err(|source| file_error("open", path, source))?;
+        let writer = open().map_err(|source| Error::file("open", path, source))?;
         Ok(Self { path: path.to_owned(), writer: Mutex::new(writer) })
     }
 
@@ -110,7 +110,7 @@ impl EventLog {
     pub fn append(&self, event: &Event) -> Result<(), Error> {
         let mut line = Vec::with_capacity(256);
         line.push(b'\n');
-        serde_json::to_writer(&mut line, event).map_err(|error| file_error("write", &self.path, error.into()))?;
+        serde_json::to_writer(&mut line, event).map_err(|error| Error::file("write", &self.path, error.into()))?;
         line.push(b'\n');
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let start = usize::from(!writer.torn);
@@ -123,7 +123,7 @@ impl EventLog {
         if let Err(error) = &written {
             writer.lost.get_or_insert_with(|| (0, error.to_string())).0 += 1;
         }
-        written.map_err(|source| file_error("write", &self.path, source))
+        written.map_err(|source| Error::file("write", &self.path, source))
     }
 
     /// How many events could not be written, and why the first could not.
@@ -147,7 +147,7 @@ impl EventLog {
     /// If the file cannot be read.
     pub fn inspect(path: impl AsRef<Path>) -> Result<EventLogContent, Error> {
         let path = path.as_ref();
-        let bytes = std::fs::read(path).map_err(|source| file_error("read", path, source))?;
+        let bytes = std::fs::read(path).map_err(|source| Error::file("read", path, source))?;
         let mut content = EventLogContent::default();
         for (line, text) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
             if text.is_empty() {

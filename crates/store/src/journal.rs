@@ -36,7 +36,7 @@ pub use spending::{CallCosts, SpendingShare, SpendingShares};
 pub use transfer::CopiedCalls;
 pub(crate) use transfer::copy_calls;
 
-use crate::{Error, Key, space, staged::file_error};
+use crate::{Error, Key, space};
 use batches::CREATE_BATCHES;
 use flush::Flusher;
 use maintenance::Reuse;
@@ -140,7 +140,7 @@ impl Journal {
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(|source| file_error("create", folder, source))?;
+            std::fs::create_dir_all(folder).map_err(|source| Error::file("create", folder, source))?;
         }
         let lock = lock(path)?;
         salvage::finish(path, &mut |_| Ok(()))?;
@@ -158,13 +158,13 @@ impl Journal {
         if found > SCHEMA {
             return Err(Error::Newer { path: path.display().to_string(), found, supported: SCHEMA });
         }
-        let file = std::fs::metadata(path).map_err(|source| file_error("open", path, source))?;
+        let file = std::fs::metadata(path).map_err(|source| Error::file("open", path, source))?;
         if found == 0
             && let Some(folder) = path.parent()
         {
             // The name of a new file must reach the disk too.
             let flushed = File::open(folder).and_then(|folder| folder.sync_all());
-            flushed.map_err(|source| file_error("flush", folder, source))?;
+            flushed.map_err(|source| Error::file("flush", folder, source))?;
         }
         Ok(JournalInner::journal(path, connection, Some((file.dev(), file.ino()))))
     }
@@ -320,8 +320,8 @@ pub(crate) fn check_object(key: &Key, bytes: &[u8]) -> Option<String> {
 /// that open a new journal at once take turns with this lock.
 fn lock(path: &Path) -> Result<File, Error> {
     let path = path.with_extension("lock");
-    let lock = File::create(&path).map_err(|source| file_error("create", &path, source))?;
-    lock.lock().map_err(|source| file_error("lock", &path, source))?;
+    let lock = File::create(&path).map_err(|source| Error::file("create", &path, source))?;
+    lock.lock().map_err(|source| Error::file("lock", &path, source))?;
     Ok(lock)
 }
 
@@ -410,7 +410,7 @@ async fn on_disk<T: Send + 'static>(
 ) -> Result<T, Error> {
     let shared = journal.clone();
     let done = tokio::task::spawn_blocking(move || work(&shared)).await;
-    done.map_err(|error| file_error("use", journal.path(), std::io::Error::other(error)))?
+    done.map_err(|error| Error::file("use", journal.path(), std::io::Error::other(error)))?
 }
 
 fn hex(bytes: &[u8]) -> String {

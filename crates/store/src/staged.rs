@@ -1,7 +1,7 @@
 //! Files that are being written: each is written beside its place under a
 //! unique name and then moved, so that no reader sees half a file.
 
-use crate::{Error, space};
+use crate::Error;
 use std::{
     fmt::Write,
     hash::{BuildHasher, RandomState},
@@ -56,7 +56,7 @@ impl StagedFile {
     /// If the folder cannot be created.
     pub fn beside(path: &Path) -> Result<Self, Error> {
         if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(|source| file_error("create", folder, source))?;
+            std::fs::create_dir_all(folder).map_err(|source| Error::file("create", folder, source))?;
         }
         Ok(Self(staged_path(path)))
     }
@@ -75,7 +75,7 @@ impl StagedFile {
         match linked.await {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-            Err(source) => Err(file_error("write", path, source)),
+            Err(source) => Err(Error::file("write", path, source)),
         }
     }
 }
@@ -85,13 +85,6 @@ impl Drop for StagedFile {
         // After a rename there is nothing here, which is no error.
         let _ = std::fs::remove_file(&self.0);
     }
-}
-
-pub(crate) fn file_error(operation: &'static str, path: &Path, source: io::Error) -> Error {
-    if space::is_out_of_space(&source) {
-        return space::full(path.display().to_string(), source);
-    }
-    Error::File { operation, path: path.display().to_string(), source }
 }
 
 #[cfg(test)]

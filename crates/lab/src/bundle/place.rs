@@ -75,7 +75,7 @@ impl<'a> BundleLocation<'a> {
     pub(super) async fn documents(&self, manifest: &BundleManifest) -> Result<Option<Vec<IndexedDocument>>, Error> {
         let Some(file) = manifest.files.iter().find(|file| file.name == DOCUMENTS) else { return Ok(None) };
         let bytes = file.check_bytes(self.bytes(DOCUMENTS, file.bytes).await?, &self.origin)?;
-        parse_documents(&bytes).map(Some)
+        parse_documents(&bytes[..]).map(Some)
     }
 
     /// The bytes of a file, which may have at most `at_most`; none if there is no such file.

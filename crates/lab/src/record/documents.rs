@@ -40,10 +40,10 @@ pub(crate) fn write_documents(
 /// The documents of a list.
 ///
 /// # Errors
-/// If a line is not that of a document.
-pub(crate) fn parse_documents(bytes: &[u8]) -> Result<Vec<IndexedDocument>, Error> {
+/// As [`visit_documents`].
+pub(crate) fn parse_documents(lines: impl BufRead) -> Result<Vec<IndexedDocument>, Error> {
     let mut documents = Vec::new();
-    visit_documents(bytes, |document| documents.push(document))?;
+    visit_documents(lines, |document| documents.push(document))?;
     Ok(documents)
 }
 
@@ -71,8 +71,8 @@ mod tests {
         let mut lines = Vec::new();
         write_documents(&mut lines, documents.clone()).unwrap();
         assert_eq!(lines.iter().filter(|byte| **byte == b'\n').count(), 3);
-        assert_eq!(parse_documents(&lines).unwrap(), documents);
-        assert_eq!(parse_documents(b"").unwrap(), []);
+        assert_eq!(parse_documents(lines.as_slice()).unwrap(), documents);
+        assert_eq!(parse_documents(&b""[..]).unwrap(), []);
         assert!(parse_documents(&lines[..lines.len() - 5]).is_err());
     }
 }

@@ -9,7 +9,7 @@
 //! a file.
 
 use super::{ArtifactStore, StoredObject, object_path};
-use crate::{Error, access::retry, names, staged::file_error};
+use crate::{Error, access::retry, names};
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutPayload, path::Path as ObjectPath};
 use std::{
     fmt,
@@ -41,7 +41,7 @@ impl Checksum {
         }
         let bytes = bytes.clone();
         let hashed = tokio::task::spawn_blocking(move || Self::from(blake3::hash(&bytes))).await;
-        hashed.map_err(|error| file_error("hash", Path::new("an object"), std::io::Error::other(error)))
+        hashed.map_err(|error| Error::file("hash", Path::new("an object"), std::io::Error::other(error)))
     }
 
     /// The checksum of a file, which is read piece by piece.
@@ -57,7 +57,7 @@ impl Checksum {
             }
         };
         let hashed = tokio::task::spawn_blocking(hash).await.map_err(std::io::Error::other);
-        hashed.and_then(|hashed| hashed).map_err(|source| file_error("read", path, source))
+        hashed.and_then(|hashed| hashed).map_err(|source| Error::file("read", path, source))
     }
 
     /// The name of the object that holds this checksum of the object `of`.
@@ -103,7 +103,7 @@ impl ArtifactStore {
                 }
                 _ => Err(error),
             });
-            return created.map(drop).map_err(|source| file_error("write", &file, source));
+            return created.map(drop).map_err(|source| Error::file("write", &file, source));
         }
         let path = object_path(&noted)?;
         let put = || self.objects.put_opts(&path, PutPayload::new(), PutMode::Overwrite.into());
@@ -160,7 +160,7 @@ impl ArtifactStore {
         if let (Some(file), Some(place)) = (self.local_path(from), self.local_path(to)) {
             let folder: PathBuf = place.parent().map(Path::to_owned).unwrap_or_default();
             let moved = std::fs::create_dir_all(folder).and_then(|()| std::fs::rename(&file, &place));
-            return moved.map_err(|source| file_error("set aside", &file, source));
+            return moved.map_err(|source| Error::file("set aside", &file, source));
         }
         let paths: [ObjectPath; 2] = [object_path(from)?, object_path(to)?];
         let moved = retry(|| self.objects.rename(&paths[0], &paths[1])).await;

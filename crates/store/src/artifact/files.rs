@@ -6,10 +6,7 @@ use super::{
     object_path, transfer,
     transfer::UploadContent,
 };
-use crate::{
-    DamageOutcome, Error, Location,
-    staged::{StagedFile, file_error},
-};
+use crate::{DamageOutcome, Error, Location, staged::StagedFile};
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -38,12 +35,15 @@ impl ArtifactStore {
         let staged = StagedFile(file.to_owned());
         let Some(target) = self.local_path(name) else { return self.put_file_object(name, &staged.0).await };
         if let Some(folder) = target.parent() {
-            std::fs::create_dir_all(folder).map_err(|source| file_error("create", folder, source))?;
+            std::fs::create_dir_all(folder).map_err(|source| Error::file("create", folder, source))?;
         }
         match std::fs::hard_link(&staged.0, &target) {
             Ok(()) => {
                 let flushed = std::fs::File::open(&target).and_then(|file| file.sync_all());
-                flushed.map(|()| true).map_err(|source| file_error("write", &target, source))
+                if self.object(name).has_checksum() {
+                    self.checked.note(&target);
+                }
+                flushed.map(|()| true).map_err(|source| Error::file("write", &target, source))
             }
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
             Err(_) => self.put_file_object(name, &staged.0).await,
@@ -60,7 +60,7 @@ impl ArtifactStore {
 
     async fn put_file_object(&self, name: &str, file: &Path) -> Result<bool, Error> {
         self.writable()?;
-        let read_error = |source| file_error("read", file, source);
+        let read_error = |source| Error::file("read", file, source);
         if let Some(target) = self.local_path(name) {
             let staged = StagedFile::beside(&target)?;
             tokio::fs::copy(file, &staged.0).await.map_err(read_error)?;
@@ -169,15 +169,24 @@ impl ArtifactStore {
             return Box::pin(base.local_file(name, cache_dir)).await;
         }
         if let Some(path) = self.local_path(name) {
+            // A large file is not read again each time that a process opens it.
+            if self.checked.has(&path) {
+                return Ok(CheckedContent { content: path, is_checked: true });
+            }
             let checksum = Checksum::of_file(&path).await?;
-            return match self.compare_checksum(name, &checksum).await? {
-                ChecksumMatch::Damaged => Err(self.set_aside(name, MISMATCH).await),
-                verdict => Ok(CheckedContent { content: path, is_checked: verdict == ChecksumMatch::Intact }),
-            };
+            let found = self.compare_checksum(name, &checksum).await?;
+            if found == ChecksumMatch::Damaged {
+                return Err(self.set_aside(name, MISMATCH).await);
+            }
+            let is_checked = found == ChecksumMatch::Intact;
+            if is_checked {
+                self.checked.note(&path);
+            }
+            return Ok(CheckedContent { content: path, is_checked });
         }
         let object = object_path(name)?;
         let path = cache_dir.join(object.as_ref());
-        let cached = tokio::fs::try_exists(&path).await.map_err(|source| file_error("read", &path, source))?;
+        let cached = tokio::fs::try_exists(&path).await.map_err(|source| Error::file("read", &path, source))?;
         // The copy may be what is damaged, so the object is fetched once more.
         for fetch in [!cached, true] {
             if fetch {
@@ -186,7 +195,7 @@ impl ArtifactStore {
                 let fetched = transfer::download(&*self.objects, &object, bytes, &staged.0).await;
                 fetched.map_err(|source| self.error("read", name, source))?;
                 let moved = tokio::fs::rename(&staged.0, &path).await;
-                moved.map_err(|source| file_error("write", &path, source))?;
+                moved.map_err(|source| Error::file("write", &path, source))?;
             }
             match self.compare_checksum(name, &Checksum::of_file(&path).await?).await? {
                 ChecksumMatch::Damaged => {}
@@ -194,7 +203,7 @@ impl ArtifactStore {
             }
         }
         let removed = tokio::fs::remove_file(&path).await;
-        removed.map_err(|source| file_error("remove", &path, source))?;
+        removed.map_err(|source| Error::file("remove", &path, source))?;
         Err(self.set_aside(name, MISMATCH).await)
     }
 }

@@ -8,10 +8,7 @@ use super::{
     Journal, SELECT, SharedJournal, intact, lock, on_disk,
     shared::{AT_ONCE, decode},
 };
-use crate::{
-    Error, JournalEntry, Key, names,
-    staged::{file_error, is_staged},
-};
+use crate::{Error, JournalEntry, Key, names, staged::is_staged};
 use futures::{StreamExt, TryStreamExt, stream};
 use rusqlite::TransactionBehavior;
 use serde::Serialize;
@@ -85,7 +82,7 @@ impl Journal {
         for file in &left {
             match std::fs::remove_file(file) {
                 Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(file_error("remove", file, source));
+                    return Err(Error::file("remove", file, source));
                 }
                 _ => {}
             }
@@ -115,7 +112,7 @@ fn left_by_salvage(path: &Path) -> Result<Vec<PathBuf>, Error> {
         return Ok(Vec::new());
     };
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let entries = std::fs::read_dir(folder).map_err(|source| file_error("list", folder, source))?;
+    let entries = std::fs::read_dir(folder).map_err(|source| Error::file("list", folder, source))?;
     let is_left = |file: &PathBuf| {
         let name = file.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix(stem));
         let ending = name.and_then(|name| name.strip_prefix('.'));

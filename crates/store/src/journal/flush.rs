@@ -5,7 +5,7 @@
 //! first one begins a delay, and a thread flushes the log at its end.
 
 use super::{lock_ignoring_panics, salvage::with_suffix};
-use crate::staged::file_error;
+use crate::Error;
 use std::{
     fs::File,
     io,
@@ -72,9 +72,9 @@ impl Flusher {
     ///
     /// # Errors
     /// If entries may not be on the disk.
-    pub(super) fn check(&self) -> Result<(), crate::Error> {
+    pub(super) fn check(&self) -> Result<(), Error> {
         match self.shared.state().failure.take() {
-            Some(error) => Err(file_error("flush", &self.shared.log, error)),
+            Some(error) => Err(Error::file("flush", &self.shared.log, error)),
             None => Ok(()),
         }
     }

@@ -3,7 +3,7 @@
 //! are on their way have room.
 
 use super::{Journal, lock_ignoring_panics};
-use crate::{Error, space, staged::file_error};
+use crate::{Error, space};
 use std::{
     fs::File,
     io::{self, Write},
@@ -56,7 +56,7 @@ impl Journal {
             return Ok(());
         }
         let path = self.path().with_extension("reserve");
-        reserved.file = Some(Reserve::take(path.clone()).map_err(|source| file_error("write", &path, source))?);
+        reserved.file = Some(Reserve::take(path.clone()).map_err(|source| Error::file("write", &path, source))?);
         reserved.shortage = None;
         Ok(())
     }

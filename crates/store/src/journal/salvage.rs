@@ -14,9 +14,7 @@
 //!
 //! No file that holds entries is ever deleted.
 
-use super::{
-    Connection, Error, Journal, SELECT, batches, file_error, intact, journal_error, lock, spending, write_if_new,
-};
+use super::{Connection, Error, Journal, SELECT, batches, intact, journal_error, lock, spending, write_if_new};
 use crate::{Key, staged::unique_token};
 use rusqlite::{ErrorCode, OpenFlags, TransactionBehavior, config::DbConfig, params};
 use serde::Serialize;
@@ -88,7 +86,7 @@ pub(super) fn salvage(path: &Path, watch: StepWatch<'_>) -> Result<Salvage, Erro
     let (kept, unsent) = build(path, &building, watch)?;
     watch(SalvageStep::Built)?;
     let replacement = replacement(path);
-    std::fs::rename(&building, &replacement).map_err(|source| file_error("write", &replacement, source))?;
+    std::fs::rename(&building, &replacement).map_err(|source| Error::file("write", &replacement, source))?;
     flush_folder(path)?;
     watch(SalvageStep::Committed)?;
     let aside = finish(path, watch)?;
@@ -107,7 +105,7 @@ pub(super) fn finish(path: &Path, watch: StepWatch<'_>) -> Result<Option<PathBuf
     if !replacement.exists() {
         return Ok(None);
     }
-    let failed = |source| file_error("replace", path, source);
+    let failed = |source| Error::file("replace", path, source);
     let aside = place_aside(path);
     if path.exists() && !is_same(path, &aside) {
         second_name(path, &aside).map_err(failed)?;
@@ -139,7 +137,7 @@ pub(super) fn take_over(journal: &Journal) -> Result<(), Error> {
         transaction.commit()
     })?;
     drop(source);
-    let failed = |source| file_error("set aside", &left, source);
+    let failed = |source| Error::file("set aside", &left, source);
     let aside = place_aside(path);
     ignore_missing(std::fs::rename(with_suffix(&left, "-wal"), with_suffix(&aside, "-wal"))).map_err(failed)?;
     std::fs::rename(&left, &aside).map_err(failed)?;
@@ -163,10 +161,10 @@ fn build(path: &Path, building: &Path, watch: StepWatch<'_>) -> Result<(u64, u64
     let log = with_suffix(building, "-wal");
     if std::fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
         let source = io::Error::other("SQLite left a part of it in its log; try again");
-        return Err(file_error("write", building, source));
+        return Err(Error::file("write", building, source));
     }
     let flushed = File::open(building).and_then(|file| file.sync_all());
-    flushed.map_err(|source| file_error("write", building, source))?;
+    flushed.map_err(|source| Error::file("write", building, source))?;
     Ok((statistics.entries, statistics.unsent))
 }
 
@@ -301,7 +299,7 @@ fn ignore_missing(done: io::Result<()>) -> io::Result<()> {
 fn flush_folder(path: &Path) -> Result<(), Error> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let flushed = File::open(folder).and_then(|folder| folder.sync_all());
-    flushed.map_err(|source| file_error("flush", folder, source))
+    flushed.map_err(|source| Error::file("flush", folder, source))
 }
 
 #[cfg(test)]

@@ -9,10 +9,8 @@ use super::{
     finished_runs,
 };
 use crate::{
-    ArtifactStore, Error, Layout, Location, ObjectKind, StoredObject,
-    artifact::checksum::Checksum,
-    names::Object,
-    staged::{file_error, is_staged},
+    ArtifactStore, Error, Layout, Location, ObjectKind, StoredObject, artifact::checksum::Checksum, names::Object,
+    staged::is_staged,
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
@@ -197,7 +195,7 @@ pub async fn remove(store: &ArtifactStore, garbage: &Garbage, mut progress: impl
     for file in staged {
         match std::fs::remove_file(file) {
             Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-                return Err(file_error("remove", file, source));
+                return Err(Error::file("remove", file, source));
             }
             _ => {}
         }
@@ -224,7 +222,7 @@ fn staged(store: &ArtifactStore, before_unix_ms: i64) -> Result<Vec<PathBuf>, Er
     let Location::Folder(root) = store.location() else { return Ok(Vec::new()) };
     let (mut found, mut folders) = (Vec::new(), vec![root.clone()]);
     while let Some(folder) = folders.pop() {
-        let failed = |source| file_error("list", &folder, source);
+        let failed = |source| Error::file("list", &folder, source);
         for entry in std::fs::read_dir(&folder).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             let metadata = entry.metadata().map_err(failed)?;

@@ -302,7 +302,10 @@ impl<'a> List<'a> {
             let Some(here) = moved else { continue };
             // Mostly, all entries of a block move alike.
             if here.entries.start <= first && last < here.entries.end {
-                all.entries.extend(decoded.entries().iter().map(|entry| here.first + (entry - here.entries.start)));
+                // Without checks for overflow, which the comparisons make superfluous, this is one instruction for several
+                // entries.
+                let shift = here.first.wrapping_sub(here.entries.start);
+                all.entries.extend(decoded.entries().iter().map(|entry| entry.wrapping_add(shift)));
                 all.counts.extend_from_slice(decoded.counts());
                 all.lengths.extend(decoded.entries().iter().map(|entry| u32::from_le_bytes(lengths[*entry as usize])));
                 continue;

@@ -23,7 +23,7 @@ const FEW_TEXTS: usize = 1 << 9;
 /// An index has about so many segments, if a segment then has no fewer and no more documents than these.
 const SEGMENTS: u64 = 64;
 const FEWEST_DOCUMENTS: u64 = 32;
-const MOST_DOCUMENTS: u64 = 256;
+const MOST_DOCUMENTS: u64 = 128;
 /// A segment has about so many texts at most, and about so many bytes of text.
 const SEGMENT_TEXTS: usize = 1 << 14;
 const SEGMENT_BYTES: usize = 16 << 20;
