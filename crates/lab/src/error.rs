@@ -181,3 +181,17 @@ fn no_question(model: &str, generated: &eval::GeneratedQuestions) -> String {
          were rejected; the rejected ones, and passages without a draft, by reason: {counts}; {what}"
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error_chain;
+
+    #[test]
+    fn a_full_disk_is_told_with_what_to_do() {
+        let told = |kind: io::ErrorKind| error_chain(&Error::file("write", Path::new("runs/r/x.json"), kind.into()));
+        let full = told(io::ErrorKind::StorageFull);
+        assert!(full.contains("runs/r/x.json") && full.contains("free space there and run again"), "{full}");
+        assert!(!told(io::ErrorKind::NotFound).contains("free space"));
+    }
+}

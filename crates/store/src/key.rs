@@ -230,6 +230,37 @@ fn write_plain(value: &(impl Serialize + ?Sized), out: &mut Vec<u8>) {
     let _ = serde_json::to_writer(out, value);
 }
 
+/// Passes bytes on to a writer, and makes their key: that of [`Key::of_bytes`]. It is fast if it is given many bytes at once.
+#[derive(Debug)]
+pub struct KeyWriter<W> {
+    to: W,
+    hasher: blake3::Hasher,
+}
+
+impl<W> KeyWriter<W> {
+    /// A writer that has passed on nothing.
+    pub fn new(to: W) -> Self {
+        Self { to, hasher: blake3::Hasher::new() }
+    }
+
+    /// The writer, and the key of all bytes.
+    pub fn finish(self) -> (W, Key) {
+        (self.to, Key(*self.hasher.finalize().as_bytes()))
+    }
+}
+
+impl<W: io::Write> io::Write for KeyWriter<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.to.write(bytes)?;
+        self.hasher.update(bytes.get(..written).unwrap_or_default());
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -286,4 +317,12 @@ mod tests {
     }
 
     const GOLDEN: &str = "0b69b69f2f06";
+
+    #[test]
+    fn the_key_of_what_was_written_is_that_of_the_bytes() {
+        let mut writer = KeyWriter::new(Vec::new());
+        [&b"some"[..], b"", b" bytes"].iter().for_each(|part| std::io::Write::write_all(&mut writer, part).unwrap());
+        let (bytes, key) = writer.finish();
+        assert_eq!((bytes.as_slice(), key), (&b"some bytes"[..], Key::of_bytes(b"some bytes")));
+    }
 }

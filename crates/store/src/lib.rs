@@ -33,7 +33,7 @@ pub use journal::{
     CallCosts, CopiedCalls, DamagedEntry, EntryFilter, ErasedCalls, Journal, JournalEntry, JournalStatistics,
     ModelStatistics, Salvage, Selection, SharedJournal, SpendingShare, SpendingShares, Sweep,
 };
-pub use key::{Key, KeyBuilder};
+pub use key::{Key, KeyBuilder, KeyWriter};
 pub use layout::{Layout, NoLayout, ObjectKind, RunFile};
 pub use location::{Location, is_url, without_secrets};
 pub use names::{is_of_store, is_set_aside};

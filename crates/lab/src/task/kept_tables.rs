@@ -16,11 +16,11 @@ use futures::{StreamExt, TryStreamExt, stream};
 use rag::{Chunk, ChunkTable, ChunkTableWriter};
 use std::{
     fs::File,
-    io::{self, BufWriter, Seek, Write},
+    io::{BufWriter, Write},
     path::Path,
     sync::Arc,
 };
-use store::{Key, StagedFile};
+use store::{Key, KeyWriter, StagedFile};
 
 /// The ending of the tables' names.
 const TABLE: &str = "table";
@@ -81,7 +81,8 @@ impl KeptTables {
         let failed = |source| Error::file("write", &path, source);
         let draft = StagedFile::beside(&path)?;
         let file = File::options().read(true).write(true).create_new(true).open(draft.path()).map_err(failed)?;
-        let mut writer = ChunkTableWriter::checked(BufWriter::with_capacity(WRITTEN_AT_ONCE, file));
+        let file = BufWriter::with_capacity(WRITTEN_AT_ONCE, KeyWriter::new(file));
+        let mut writer = ChunkTableWriter::checked(file);
         let rows_of = async |piece: Piece<ChunkTable>| -> Result<PieceRows, Error> {
             Ok(match piece {
                 Piece::Taken(taken) => PieceRows::Taken(taken),
@@ -98,10 +99,8 @@ impl KeptTables {
         }
         drop(read);
         let target = compute(move || writer.finish()).await??;
-        let file = target.into_inner().map_err(|error| failed(error.into_error()))?;
-        let hash_and_map = move || Ok((hash_of(&file)?, ChunkTable::map(&file)));
-        let (hash, table) = compute(hash_and_map).await?.map_err(failed)?;
-        let table = table?;
+        let (file, hash) = target.into_inner().map_err(|error| failed(error.into_error()))?.finish();
+        let table = compute(move || ChunkTable::map(&file)).await??;
         std::fs::rename(draft.path(), &path).map_err(failed)?;
         self.0.keep(names.iter().cloned().zip(written).collect(), Some(hash), similar.as_ref())?;
         Ok(table)
@@ -111,14 +110,8 @@ impl KeptTables {
 /// Maps a kept table. None if it is missing or damaged.
 fn open_table(path: &Path, content: &KeptContent) -> Option<ChunkTable> {
     let file = File::open(path).ok()?;
-    let is_intact = hash_of(&file).is_ok_and(|hash| content.hash == Some(hash));
+    let is_intact = Key::of_reader(&file).is_ok_and(|hash| content.hash == Some(hash));
     if is_intact { ChunkTable::map(&file).ok() } else { None }
-}
-
-/// The hash of a whole file.
-fn hash_of(mut file: &File) -> io::Result<Key> {
-    file.rewind()?;
-    Key::of_reader(file)
 }
 
 /// Decodes the rows of a shard as chunks.

@@ -33,9 +33,8 @@ const BATCH_BYTES: usize = 512 << 10;
 const QUERY_BLOCK: usize = 64;
 /// Below this size the rows stay in the caches, and a copy would not help.
 const COARSE_BYTES: usize = 64 << 20;
-/// Making the copy takes as long as about four scans, so an index that is
-/// opened for one question works without it.
-const COARSE_AFTER: usize = 4;
+/// An index that is opened for one question works without the copy: making it takes as long as about four scans.
+const COARSE_AFTER: usize = 1;
 /// If more than one in this many entries are candidates, reading all rows in order is faster.
 const CANDIDATE_SHARE: usize = 8;
 

@@ -23,10 +23,14 @@ impl FileState {
     #[cfg(unix)]
     pub(super) fn of_file(metadata: &Metadata) -> Option<Self> {
         use std::os::unix::fs::MetadataExt;
-        let (changed, modified) =
-            ((metadata.ctime(), metadata.ctime_nsec()), (metadata.mtime(), metadata.mtime_nsec()));
-        let text = format!("{} {} {} {changed:?} {modified:?}", metadata.dev(), metadata.ino(), metadata.len());
-        Some(Self::of(&text, Some(changed.0.max(modified.0).saturating_mul(1000))))
+        let times = [metadata.ctime(), metadata.ctime_nsec(), metadata.mtime(), metadata.mtime_nsec()];
+        let file = [metadata.dev(), metadata.ino(), metadata.len()];
+        let mut bytes = [0; 56];
+        let numbers = file.map(u64::to_le_bytes).into_iter().chain(times.map(i64::to_le_bytes));
+        for (place, number) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(numbers) {
+            *place = number;
+        }
+        Some(Self::of(&bytes, Some(metadata.ctime().max(metadata.mtime()).saturating_mul(1000))))
     }
 
     #[cfg(not(unix))]
@@ -39,11 +43,12 @@ impl FileState {
         if object.e_tag.is_none() && object.version.is_none() {
             return None;
         }
-        Some(Self::of(&format!("{:?} {:?} {}", object.e_tag, object.version, object.size), None))
+        let text = format!("{:?} {:?} {}", object.e_tag, object.version, object.size);
+        Some(Self::of(text.as_bytes(), None))
     }
 
-    fn of(text: &str, changed_ms: Option<i64>) -> Self {
-        let hash = Key::of_bytes(text.as_bytes()).bytes().first_chunk().copied().unwrap_or_default();
+    fn of(state: &[u8], changed_ms: Option<i64>) -> Self {
+        let hash = Key::of_bytes(state).bytes().first_chunk().copied().unwrap_or_default();
         Self { hash, changed_ms }
     }
 

@@ -45,6 +45,11 @@ impl MovedEntries {
     pub(super) fn all_behind(others: u32) -> [Self; 1] {
         [Self { entries: 0..u32::MAX, first: others }]
     }
+
+    /// Whether these entries of the same file follow, in both files. `first` is the number of the first one in the other file.
+    pub(super) fn is_continued_by(&self, entries: &Range<u32>, first: u32) -> bool {
+        self.entries.end == entries.start && self.first + (self.entries.end - self.entries.start) == first
+    }
 }
 
 impl TermPostings {

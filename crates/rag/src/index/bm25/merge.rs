@@ -94,7 +94,10 @@ impl<'a> Merge<'a> {
             let lengths = self.files[*file].lengths().get(entries.start as usize..entries.end as usize);
             let lengths = lengths.ok_or_else(damaged)?;
             writer.lengths(lengths.iter().map(|length| u32::from_le_bytes(*length)))?;
-            moved[*file].push(MovedEntries { entries: entries.clone(), first });
+            match moved[*file].last_mut() {
+                Some(last) if last.is_continued_by(entries, first) => last.entries.end = entries.end,
+                _ => moved[*file].push(MovedEntries { entries: entries.clone(), first }),
+            }
             first += entries.len() as u32;
         }
         let merged = MergedTerms::of(self.files);
