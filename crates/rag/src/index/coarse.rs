@@ -38,6 +38,8 @@ const MIDDLE: f32 = 15.5;
 const QUERY_MAX: f32 = 127.0;
 /// How many rows a thread reads in one batch.
 const BATCH_ROWS: usize = 1024;
+/// How many numbers of a row are added up at once.
+const SUMS: usize = 8;
 
 /// Rows in five bits per number, and how far each is from its exact row.
 #[derive(Debug)]
@@ -197,12 +199,20 @@ fn quantize(exact: &[f32], bits: &mut [u8]) -> (CoarseRow, f64) {
             // of `round` would take longer than all the rest.
             *level = ((value / scale + MIDDLE).clamp(0.0, 31.0) + 0.5) as u8;
         }
-        for (&level, &value) in levels.iter().zip(exact) {
-            let coarse = (f64::from(level) - f64::from(MIDDLE)) * f64::from(scale);
-            residual += (f64::from(value) - coarse).powi(2);
-            exact_length += f64::from(value).powi(2);
-            coarse_length += coarse.powi(2);
+        // Sums of several numbers at once do not wait for each other.
+        let mut sums = [[0.0; SUMS]; 3];
+        for (levels, values) in levels.chunks(SUMS).zip(exact.chunks(SUMS)) {
+            for (place, (&level, &value)) in levels.iter().zip(values).enumerate() {
+                let coarse = (f64::from(level) - f64::from(MIDDLE)) * f64::from(scale);
+                sums[0][place] += (f64::from(value) - coarse).powi(2);
+                sums[1][place] += f64::from(value).powi(2);
+                sums[2][place] += coarse.powi(2);
+            }
         }
+        let [residuals, exact_lengths, coarse_lengths] = sums.map(|sums| sums.iter().sum::<f64>());
+        residual += residuals;
+        exact_length += exact_lengths;
+        coarse_length += coarse_lengths;
         let (left, right) = levels.split_at(HIGH_BYTES);
         for ((high, left), right) in high.iter_mut().zip(left).zip(right) {
             *high = left >> 1 | (right >> 1) << 4;
