@@ -3,6 +3,7 @@
 use std::{
     collections::HashSet,
     fs,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
     time::SystemTime,
@@ -25,12 +26,15 @@ impl UsedFiles {
     }
 
     /// Removes the files of a folder that were not used for the longest time, if all that were not used take more than
-    /// twice the space of those that were, and 64 MiB.
+    /// twice the space of those that were, and 64 MiB. A file that has another name elsewhere takes no space here.
     pub fn remove_unused(&self, folder: &Path) {
         let used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut bytes_used, mut others) = (0, Vec::new());
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             let Ok(metadata) = entry.metadata() else { continue };
+            if metadata.nlink() > 1 {
+                continue;
+            }
             match used.contains(&entry.path()) {
                 true => bytes_used += metadata.len(),
                 false => {
@@ -68,10 +72,14 @@ mod tests {
         };
         let (old, older) = (file("old", ALLOWED_BYTES / 2, 100), file("older", ALLOWED_BYTES / 2, 200));
         let (used, oldest) = (file("used", 100, 300), file("oldest", 201, 400));
+        let linked = file("linked", 10 * ALLOWED_BYTES, 500);
+        let elsewhere = tempfile::tempdir().unwrap();
+        fs::hard_link(&linked, elsewhere.path().join("linked")).unwrap();
         let files = UsedFiles::default();
         files.note(&used);
         files.remove_unused(folder.path());
         assert!(old.exists() && older.exists() && used.exists());
+        assert!(linked.exists(), "it has another name");
         assert!(!oldest.exists(), "201 bytes more than 64 MiB, and 100 were used");
         assert!(fs::metadata(&used).unwrap().modified().unwrap().elapsed().unwrap().as_secs() < 60);
         files.remove_unused(folder.path());

@@ -7,6 +7,7 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 use std::{
+    cmp::Reverse,
     collections::{HashMap, HashSet},
     ops::Range,
     path::{Path, PathBuf},
@@ -20,7 +21,7 @@ const VERSION: u32 = 1;
 /// The ending of the list of a file's shards, which stands beside the file.
 pub(super) const CONTENT: &str = "content";
 /// The most files that are looked at for rows to take over, the newest first.
-const LOOKED_AT: usize = 16;
+const LOOKED_AT: usize = 64;
 
 /// The kept files of one kind, in a folder of this machine. Each may be removed at any time.
 #[derive(Debug)]
@@ -61,6 +62,15 @@ impl KeptContent {
 pub(super) struct KeptPaths {
     pub(super) file: PathBuf,
     pub(super) content: PathBuf,
+}
+
+impl KeptPaths {
+    /// Removes both files. Whoever has them open keeps them.
+    fn remove(&self) {
+        for file in [&self.content, &self.file] {
+            drop(std::fs::remove_file(file));
+        }
+    }
 }
 
 /// A kept file with some of the shards that are wanted.
@@ -139,12 +149,12 @@ impl KeptFiles {
         Some(opened)
     }
 
-    /// The kept file that has the most of these shards; none if no file has one of them, or the file is damaged. `open` returns
-    /// the file and the number of its rows.
+    /// The kept file that has the most of these shards; none if no file has one of them. `open` returns the file and the number
+    /// of its rows, or none if it is damaged. It is then removed.
     pub(super) fn find_similar<T>(
         &self,
         names: &[String],
-        open: impl FnOnce(&Path, &KeptContent) -> Option<(T, usize)>,
+        open: impl Fn(&Path, &KeptContent) -> Option<(T, usize)>,
     ) -> Option<SimilarFile<T>> {
         let wanted: HashSet<&str> = names.iter().map(String::as_str).collect();
         let mut found: Vec<(SystemTime, PathBuf)> = std::fs::read_dir(&self.folder)
@@ -159,13 +169,27 @@ impl KeptFiles {
             let common = content.shards.iter().filter(|(name, _)| wanted.contains(name.as_str())).count();
             (common > 0).then_some((common, content, path))
         };
-        let found = found.into_iter().take(LOOKED_AT).filter_map(count);
-        let (common, content, path) = found.max_by_key(|(common, _, _)| *common)?;
-        let paths = KeptPaths { file: path.with_extension(self.ending), content: path };
-        let (file, n_rows) = open(&paths.file, &content)?;
-        let (rows, expected) = content.rows();
-        let file = Arc::new(file);
-        (n_rows == expected).then(|| SimilarFile { file, rows, paths, is_replaced: 2 * common > names.len() })
+        let mut found: Vec<_> = found.into_iter().take(LOOKED_AT).filter_map(count).collect();
+        found.sort_by_key(|(common, ..)| Reverse(*common));
+        found.into_iter().find_map(|(common, content, path)| {
+            let paths = KeptPaths { file: path.with_extension(self.ending), content: path };
+            let (rows, expected) = content.rows();
+            match open(&paths.file, &content).filter(|(_, n_rows)| *n_rows == expected) {
+                Some((file, _)) => {
+                    let is_replaced = 2 * common > names.len();
+                    Some(SimilarFile { file: Arc::new(file), rows, paths, is_replaced })
+                }
+                None => {
+                    paths.remove();
+                    None
+                }
+            }
+        })
+    }
+
+    /// Removes a file from which rows were to be taken, and which turned out to be of no use.
+    pub(super) fn discard<T>(&self, similar: &SimilarFile<T>) {
+        similar.paths.remove();
     }
 
     /// Gives a file a second name, as the file of shards with these names. Says whether it has it.
@@ -193,10 +217,7 @@ impl KeptFiles {
             self.note(&paths);
         }
         if let Some(replaced) = taken_from.filter(|similar| similar.is_replaced && similar.paths != paths) {
-            // Whoever has it open keeps it.
-            for file in [&replaced.paths.content, &replaced.paths.file] {
-                drop(std::fs::remove_file(file));
-            }
+            replaced.paths.remove();
         }
         self.used.remove_unused(&self.folder);
         Ok(())

@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashMap,
-    fs::Metadata,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
@@ -17,8 +16,8 @@ const SETTLED: Duration = Duration::from_millis(100);
 pub(super) struct CheckedFiles(Mutex<HashMap<PathBuf, FileState>>);
 
 /// What changes when a file is written.
-#[derive(Debug, PartialEq, Eq)]
-struct FileState {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FileState {
     device: u64,
     inode: u64,
     bytes: u64,
@@ -26,27 +25,30 @@ struct FileState {
 }
 
 impl FileState {
-    fn of(metadata: &Metadata) -> Option<Self> {
+    /// The state of a file; none if there is no such file.
+    pub(super) fn of(path: &Path) -> Option<Self> {
+        let metadata = std::fs::metadata(path).ok()?;
         let (device, inode, bytes) = (metadata.dev(), metadata.ino(), metadata.len());
         Some(Self { device, inode, bytes, modified: metadata.modified().ok()? })
+    }
+
+    /// Whether it was written so long ago that writing it again would give it another time.
+    fn is_settled(&self) -> bool {
+        SystemTime::now().duration_since(self.modified).is_ok_and(|age| age > SETTLED)
     }
 }
 
 impl CheckedFiles {
-    /// Notes that a file is intact.
-    pub(super) fn note(&self, path: &Path) {
-        let state = std::fs::metadata(path).ok().and_then(|metadata| FileState::of(&metadata));
-        let is_settled =
-            |state: &FileState| SystemTime::now().duration_since(state.modified).is_ok_and(|age| age > SETTLED);
-        if let Some(state) = state.filter(is_settled) {
+    /// Notes that a file is intact, which had this state before it was read.
+    pub(super) fn note(&self, path: &Path, before: Option<FileState>) {
+        if let Some(state) = before.filter(|before| FileState::of(path) == Some(*before) && before.is_settled()) {
             self.files().insert(path.to_owned(), state);
         }
     }
 
     /// Whether a file is intact, and was not written since.
     pub(super) fn has(&self, path: &Path) -> bool {
-        let state = std::fs::metadata(path).ok().and_then(|metadata| FileState::of(&metadata));
-        state.is_some_and(|state| self.files().get(path) == Some(&state))
+        FileState::of(path).is_some_and(|state| self.files().get(path) == Some(&state))
     }
 
     fn files(&self) -> std::sync::MutexGuard<'_, HashMap<PathBuf, FileState>> {
@@ -59,38 +61,47 @@ mod tests {
     use super::*;
     use std::fs;
 
+    /// Writes a file that was changed last this long ago.
+    fn write(path: &Path, content: &str, age: Duration) {
+        fs::write(path, content).unwrap();
+        let file = fs::File::options().write(true).open(path).unwrap();
+        file.set_modified(SystemTime::now() - age).unwrap();
+    }
+
     #[test]
     fn a_file_is_known_until_it_is_written_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("index");
-        let written = |content: &str, age: u64| {
-            fs::write(&path, content).unwrap();
-            let file = fs::File::options().write(true).open(&path).unwrap();
-            file.set_modified(SystemTime::now() - Duration::from_secs(age)).unwrap();
-        };
         let files = CheckedFiles::default();
+        let note = || files.note(&path, FileState::of(&path));
         assert!(!files.has(&path));
-        written("one", 9);
+        write(&path, "one", Duration::from_secs(9));
         assert!(!files.has(&path));
-        files.note(&path);
+        note();
         assert!(files.has(&path));
-        written("two", 8);
+        write(&path, "two", Duration::from_secs(8));
         assert!(!files.has(&path), "another time");
-        files.note(&path);
-        written("three", 8);
-        assert!(!files.has(&path));
-        files.note(&path);
+        note();
+        write(&path, "three", Duration::from_secs(8));
+        assert!(!files.has(&path), "another length");
+        note();
         fs::remove_file(&path).unwrap();
         assert!(!files.has(&path));
     }
 
     #[test]
-    fn a_file_that_was_written_just_now_is_not_known() {
+    fn a_file_that_was_written_shortly_before_or_meanwhile_is_not_known() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("index");
-        fs::File::create(&path).unwrap().set_modified(SystemTime::now() + Duration::from_secs(5)).unwrap();
         let files = CheckedFiles::default();
-        files.note(&path);
+        for (age, is_known) in [(SETTLED / 2, false), (SETTLED * 50, true)] {
+            write(&path, "one", age);
+            files.note(&path, FileState::of(&path));
+            assert_eq!(files.has(&path), is_known, "{age:?}");
+        }
+        let before = FileState::of(&path);
+        write(&path, "two", SETTLED * 40);
+        files.note(&path, before);
         assert!(!files.has(&path));
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{
     ArtifactStore, CheckedContent, MISMATCH,
+    checked::FileState,
     checksum::{Checksum, ChecksumMatch},
     object_path, transfer,
     transfer::UploadContent,
@@ -30,6 +31,7 @@ impl ArtifactStore {
     /// # Errors
     /// As [`ArtifactStore::put_file`].
     pub async fn take_file(&self, name: &str, file: &Path) -> Result<bool, Error> {
+        let before = FileState::of(file);
         self.write_file_checksum(name, file).await?;
         // Removes the caller's file when it is dropped.
         let staged = StagedFile(file.to_owned());
@@ -40,8 +42,8 @@ impl ArtifactStore {
         match std::fs::hard_link(&staged.0, &target) {
             Ok(()) => {
                 let flushed = std::fs::File::open(&target).and_then(|file| file.sync_all());
-                if self.object(name).has_checksum() {
-                    self.checked.note(&target);
+                if flushed.is_ok() && self.object(name).has_checksum() {
+                    self.checked.note(&target, before);
                 }
                 flushed.map(|()| true).map_err(|source| Error::file("write", &target, source))
             }
@@ -173,6 +175,7 @@ impl ArtifactStore {
             if self.checked.has(&path) {
                 return Ok(CheckedContent { content: path, is_checked: true });
             }
+            let before = FileState::of(&path);
             let checksum = Checksum::of_file(&path).await?;
             let found = self.compare_checksum(name, &checksum).await?;
             if found == ChecksumMatch::Damaged {
@@ -180,7 +183,7 @@ impl ArtifactStore {
             }
             let is_checked = found == ChecksumMatch::Intact;
             if is_checked {
-                self.checked.note(&path);
+                self.checked.note(&path, before);
             }
             return Ok(CheckedContent { content: path, is_checked });
         }

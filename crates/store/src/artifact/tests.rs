@@ -323,3 +323,25 @@ async fn a_store_that_is_only_read_stays_as_it_is() -> TestResult {
     assert!(!folder.path().join("absent").exists());
     Ok(())
 }
+
+#[tokio::test]
+async fn a_file_is_compared_once_until_it_is_written_again() -> TestResult {
+    let (folder, store) = folder_store()?;
+    let name = "artifacts/ab/index.dense";
+    let file = folder.path().join("file");
+    std::fs::write(&file, vec![7; 1 << 20])?;
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
+    let set_time = |path: &std::path::Path, time| std::fs::File::options().write(true).open(path)?.set_modified(time);
+    set_time(&file, old)?;
+    store.take_file(name, &file).await?;
+    let path = store.local_file(name, folder.path()).await?.content;
+    // Whoever changes a file and sets its time back is found by the next process.
+    let mut bytes = std::fs::read(&path)?;
+    bytes[5] = 8;
+    std::fs::write(&path, &bytes)?;
+    set_time(&path, old)?;
+    assert!(store.local_file(name, folder.path()).await?.is_checked);
+    set_time(&path, old + std::time::Duration::from_secs(1))?;
+    assert!(store.local_file(name, folder.path()).await.is_err());
+    Ok(())
+}

@@ -10,6 +10,7 @@ use crate::{
     task::{
         SHARDS_IN_MEMORY, chunk_table, enriched_table,
         kept_files::{Piece, TakenRows, pieces},
+        kept_vectors::SimilarIndex,
     },
 };
 use async_trait::async_trait;
@@ -69,7 +70,31 @@ impl IndexWork {
         let names: Vec<String> = self.from.iter().map(|id| cx.inputs.get(id).cloned().unwrap_or_default()).collect();
         let is_kept = self.kind == IndexKind::Dense && names.len() > SHARDS_IN_MEMORY;
         let kept = &cx.run_context.kept_vectors;
-        let earlier = if is_kept { kept.find_similar(&names).await? } else { None };
+        let mut earlier = if is_kept { kept.find_similar(&names).await? } else { None };
+        let mut written = self.write_vectors(cx, create, &path, (&names, earlier.as_ref())).await;
+        if written.is_err()
+            && let Some(unfit) = earlier.take()
+        {
+            // Its vectors may be of another length, if the same model gave others then.
+            kept.discard(&unfit);
+            written = self.write_vectors(cx, create, &path, (&names, None)).await;
+        }
+        let of_shards = written?;
+        let count = of_shards.iter().map(|count| *count as usize).sum();
+        if is_kept {
+            kept.keep(path.clone(), names.into_iter().zip(of_shards).collect(), earlier).await?;
+        }
+        keep(cx, &path, count).await
+    }
+
+    /// Writes the vectors of shards with these names. Returns how many each shard has.
+    async fn write_vectors(
+        &self,
+        cx: &TaskContext<'_>,
+        create: CreateVectors,
+        path: &Path,
+        (names, earlier): (&[String], Option<&SimilarIndex>),
+    ) -> Result<Vec<u32>, Error> {
         let read = async |piece: Piece<DenseIndex>| -> Result<PieceVectors, Error> {
             Ok(match piece {
                 Piece::Taken(taken) => PieceVectors::Taken(taken),
@@ -79,8 +104,7 @@ impl IndexWork {
                 }
             })
         };
-        let pieces = pieces(&names, earlier.as_ref(), ROWS_AT_ONCE);
-        let mut pieces = stream::iter(pieces).map(read).buffered(SHARDS_AT_ONCE);
+        let mut pieces = stream::iter(pieces(names, earlier, ROWS_AT_ONCE)).map(read).buffered(SHARDS_AT_ONCE);
         let (mut writer, mut of_shards) = (None, Vec::with_capacity(names.len()));
         while let Some(piece) = pieces.try_next().await? {
             let (columns, rows) = match &piece {
@@ -88,7 +112,7 @@ impl IndexWork {
                 PieceVectors::Taken(taken) => (taken.file.dimensions(), taken.rows.len()),
             };
             if rows > 0 && writer.is_none() {
-                writer = Some(create(&path, columns)?);
+                writer = Some(create(path, columns)?);
             }
             match (piece, writer.as_mut().filter(|_| rows > 0)) {
                 (PieceVectors::Decoded(matrix), writer) => {
@@ -102,16 +126,11 @@ impl IndexWork {
             }
             cx.report_rows(rows);
         }
-        drop(pieces);
-        let count = of_shards.iter().map(|count| *count as usize).sum();
         match writer {
             Some(writer) => writer.finish()?,
-            None => create(&path, 1)?.finish()?,
+            None => create(path, 1)?.finish()?,
         }
-        if is_kept {
-            kept.keep(path.clone(), names.into_iter().zip(of_shards).collect(), earlier).await?;
-        }
-        keep(cx, &path, count).await
+        Ok(of_shards)
     }
 
     /// Builds a graph over the vectors of the dense index.

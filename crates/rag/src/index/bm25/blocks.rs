@@ -286,8 +286,7 @@ impl<'a> List<'a> {
             return None;
         }
         let (mut next, mut decoded) = (0, PostingBlock::EMPTY);
-        let mut rest = entries.iter();
-        let mut moved = rest.next();
+        let mut moved = entries;
         for block in 0..self.n_blocks() {
             self.decode(block, &mut decoded);
             if decoded.n != BLOCK.min(self.postings - block * BLOCK) {
@@ -301,10 +300,8 @@ impl<'a> List<'a> {
             }
             let (Some(&first), Some(&last)) = (decoded.entries().first(), decoded.entries().last()) else { continue };
             let last = lengths.get(last as usize).map(|_| last)?;
-            while moved.is_some_and(|moved| moved.entries.end <= first) {
-                moved = rest.next();
-            }
-            let Some(here) = moved else { continue };
+            moved = &moved[moved.partition_point(|moved| moved.entries.end <= first)..];
+            let Some(here) = moved.first() else { continue };
             // Mostly, all entries of a block move alike.
             if here.entries.start <= first && last < here.entries.end {
                 // Without checks for overflow, which the comparisons make superfluous, this is one instruction for several
@@ -316,10 +313,10 @@ impl<'a> List<'a> {
                 continue;
             }
             for (&entry, &count) in decoded.entries().iter().zip(decoded.counts()) {
-                while moved.is_some_and(|moved| moved.entries.end <= entry) {
-                    moved = rest.next();
+                if moved.first().is_some_and(|moved| moved.entries.end <= entry) {
+                    moved = &moved[moved.partition_point(|moved| moved.entries.end <= entry)..];
                 }
-                if let Some(moved) = moved.filter(|moved| moved.entries.start <= entry) {
+                if let Some(moved) = moved.first().filter(|moved| moved.entries.start <= entry) {
                     all.entries.push(moved.first + (entry - moved.entries.start));
                     all.counts.push(count);
                     all.lengths.push(u32::from_le_bytes(lengths[entry as usize]));

@@ -24,6 +24,8 @@ const FEW_TEXTS: usize = 1 << 9;
 const SEGMENTS: u64 = 64;
 const FEWEST_DOCUMENTS: u64 = 32;
 const MOST_DOCUMENTS: u64 = 128;
+/// It has about so many segments at most: all are mapped while they are merged, and a process has 65,530 maps.
+const MOST_SEGMENTS: u64 = 1 << 14;
 /// A segment has about so many texts at most, and about so many bytes of text.
 const SEGMENT_TEXTS: usize = 1 << 14;
 const SEGMENT_BYTES: usize = 16 << 20;
@@ -39,7 +41,8 @@ impl Bm25Index {
         if texts.entries() > FEW_TEXTS {
             // A power of two, so that a text more or less seldom changes it.
             let documents = (texts.entries() as u64 / SEGMENTS).next_power_of_two();
-            let documents = documents.clamp(FEWEST_DOCUMENTS, MOST_DOCUMENTS);
+            let fewest = (texts.entries() as u64 / MOST_SEGMENTS).next_power_of_two();
+            let documents = documents.clamp(FEWEST_DOCUMENTS, MOST_DOCUMENTS).max(fewest);
             let segments = segments(texts, documents, SEGMENT_TEXTS, SEGMENT_BYTES);
             return Self::write_in_segments(texts, analysis, target, (&segments, cache));
         }

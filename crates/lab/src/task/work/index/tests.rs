@@ -29,9 +29,13 @@ impl Bench {
 
     /// Stores a shard of this number of vectors, and returns its name.
     async fn put(&self, shard: &str, vectors: usize) -> String {
+        self.put_of_length(shard, vectors, DIMENSIONS).await
+    }
+
+    async fn put_of_length(&self, shard: &str, vectors: usize, columns: usize) -> String {
         let name = layout::artifact(&Key::of_bytes(shard.as_bytes()), Format::Parquet);
         let value = |place: usize| (shard.len() * 7 + shard.as_bytes()[0] as usize + place) as f32 / 100.0;
-        let matrix = Matrix { columns: DIMENSIONS, data: (0..vectors * DIMENSIONS).map(value).collect() };
+        let matrix = Matrix { columns, data: (0..vectors * columns).map(value).collect() };
         self.run_context.store.put(&name, encode_vectors(&matrix).unwrap()).await.unwrap();
         name
     }
@@ -135,4 +139,23 @@ async fn an_index_of_few_shards_is_not_kept() {
     let shards = vec![bench.put("a", 3).await, bench.put("b", 0).await];
     bench.index("first", &shards).await.unwrap();
     assert!(!bench.kept().exists());
+}
+
+#[tokio::test]
+async fn an_index_whose_vectors_have_another_length_is_set_aside() {
+    let bench = Bench::new();
+    let mut shards = Vec::new();
+    for place in 0..40 {
+        shards.push(bench.put(&"x".repeat(place + 1), 2).await);
+    }
+    bench.index("first", &shards).await.unwrap();
+    // The artifacts were removed, and the model gives other vectors now. Half of the shards are new.
+    for (place, shard) in shards.iter_mut().enumerate() {
+        bench.remove(shard);
+        let name = "x".repeat(place + 1 + 60 * (place % 2));
+        *shard = bench.put_of_length(&name, 2, 24).await;
+    }
+    let index = bench.index("second", &shards).await.unwrap();
+    assert_eq!(DenseIndex::from_bytes(&index).unwrap().dimensions(), 24);
+    assert!(bench.index("third", &shards).await.unwrap() == index);
 }

@@ -163,7 +163,7 @@ fn segments_of_an_earlier_index_are_read_there_and_the_file_is_that_of_all_texts
         format!("{} {}", [ENGLISH, GERMAN[1], "short"][random.below(3)], random.words(n_words, 900))
     };
     let mut texts = Texts(Vec::new());
-    for i in 0..900 {
+    for i in 0..4_500 {
         texts.0.push((format!("{:04}", i / 3), text(&mut random)));
     }
     write_in_segments(&texts, folder.path());
