@@ -1,7 +1,6 @@
 //! The errors of storing and finding something.
 
-use crate::space;
-use std::{fmt, io, path::Path};
+use std::{fmt, io};
 
 /// The errors of storing and finding something.
 #[derive(Debug, thiserror::Error)]
@@ -137,14 +136,6 @@ impl Error {
             Self::Full { path, source } => Some(Self::Full { path: path.clone(), source: source.clone() }),
             _ => None,
         }
-    }
-
-    /// The failure of a file. If there is no space left, it is [`Error::Full`].
-    pub fn file(operation: &'static str, path: &Path, source: io::Error) -> Self {
-        if space::is_out_of_space(&source) {
-            return space::full(path.display().to_string(), source);
-        }
-        Self::File { operation, path: path.display().to_string(), source }
     }
 
     /// The error for something that cannot be understood; nothing was done with it.

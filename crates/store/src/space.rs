@@ -1,7 +1,7 @@
 //! Recognizes errors that mean that there is no space left.
 
 use crate::Error;
-use std::{error::Error as StdError, io, sync::Arc};
+use std::{error::Error as StdError, io, path::Path, sync::Arc};
 
 /// The extended results of SQLite for a write that the system refused for another reason than a full disk, such as a
 /// limit on the size of files: SQLITE_IOERR_WRITE, _FSYNC, _DIR_FSYNC, _TRUNCATE, _SHMOPEN (which sets the size of the
@@ -36,6 +36,16 @@ pub(crate) fn is_unwritten(error: &rusqlite::Error) -> bool {
     error
         .sqlite_error()
         .is_some_and(|error| error.code == rusqlite::ErrorCode::DiskFull || UNWRITTEN.contains(&error.extended_code))
+}
+
+impl Error {
+    /// The failure of a file. If there is no space left, it is [`Error::Full`].
+    pub fn file(operation: &'static str, path: &Path, source: io::Error) -> Self {
+        if is_out_of_space(&source) {
+            return full(path.display().to_string(), source);
+        }
+        Self::File { operation, path: path.display().to_string(), source }
+    }
 }
 
 /// The error for something that could not be written because there is no space left.

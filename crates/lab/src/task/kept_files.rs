@@ -85,9 +85,9 @@ pub(super) struct SimilarFile<T> {
     is_replaced: bool,
 }
 
-/// What a new file is made of, in order.
+/// Where rows of a new file are read.
 #[derive(Debug)]
-pub(super) enum Piece<T> {
+pub(super) enum RowSource<T> {
     Taken(TakenRows<T>),
     /// The shard with this place among all shards.
     Read(usize),
@@ -102,27 +102,29 @@ pub(super) struct TakenRows<T> {
     pub(super) of_shards: Vec<u32>,
 }
 
-/// The pieces of a file of these shards. Rows of a kept file that follow each other are one piece, with no more than this number
-/// of rows if it has several shards.
-pub(super) fn pieces<T>(names: &[String], kept: Option<&SimilarFile<T>>, most_rows: u32) -> Vec<Piece<T>> {
-    let mut pieces = Vec::new();
+/// The rows of a file of these shards. Rows of a kept file that follow each other are taken together, with no more than this
+/// number of rows if they are of several shards.
+pub(super) fn row_sources<T>(names: &[String], kept: Option<&SimilarFile<T>>, most_rows: u32) -> Vec<RowSource<T>> {
+    let mut sources = Vec::new();
     for (place, name) in names.iter().enumerate() {
         let Some((kept, rows)) = kept.and_then(|kept| Some((kept, kept.rows.get(name)?))) else {
-            pieces.push(Piece::Read(place));
+            sources.push(RowSource::Read(place));
             continue;
         };
-        match pieces.last_mut() {
-            Some(Piece::Taken(taken)) if taken.rows.end == rows.start && rows.end - taken.rows.start <= most_rows => {
+        match sources.last_mut() {
+            Some(RowSource::Taken(taken))
+                if taken.rows.end == rows.start && rows.end - taken.rows.start <= most_rows =>
+            {
                 taken.rows.end = rows.end;
                 taken.of_shards.push(rows.len() as u32);
             }
             _ => {
                 let (rows, of_shards) = (rows.clone(), vec![rows.len() as u32]);
-                pieces.push(Piece::Taken(TakenRows { file: kept.file.clone(), rows, of_shards }));
+                sources.push(RowSource::Taken(TakenRows { file: kept.file.clone(), rows, of_shards }));
             }
         }
     }
-    pieces
+    sources
 }
 
 impl KeptFiles {

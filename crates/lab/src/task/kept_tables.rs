@@ -3,7 +3,7 @@
 
 use super::{
     RunContext,
-    kept_files::{KeptContent, KeptFiles, Piece, SimilarFile, TakenRows, pieces},
+    kept_files::{KeptContent, KeptFiles, RowSource, SimilarFile, TakenRows, row_sources},
 };
 use crate::{
     Error,
@@ -34,7 +34,7 @@ const ROWS_AT_ONCE: u32 = 1 << 14;
 pub(super) struct KeptTables(Arc<KeptFiles>);
 
 /// The rows of a part of a table.
-enum PieceRows {
+enum ReadRows {
     /// Rows of another table.
     Taken(TakenRows<ChunkTable>),
     /// All rows of a shard.
@@ -83,14 +83,14 @@ impl KeptTables {
         let file = File::options().read(true).write(true).create_new(true).open(draft.path()).map_err(failed)?;
         let file = BufWriter::with_capacity(WRITTEN_AT_ONCE, KeyWriter::new(file));
         let mut writer = ChunkTableWriter::checked(file);
-        let rows_of = async |piece: Piece<ChunkTable>| -> Result<PieceRows, Error> {
-            Ok(match piece {
-                Piece::Taken(taken) => PieceRows::Taken(taken),
-                Piece::Read(place) => PieceRows::Decoded(decode_shard::<Chunk>(cx, inputs, shards[place]).await?),
+        let rows_of = async |source: RowSource<ChunkTable>| -> Result<ReadRows, Error> {
+            Ok(match source {
+                RowSource::Taken(taken) => ReadRows::Taken(taken),
+                RowSource::Read(place) => ReadRows::Decoded(decode_shard::<Chunk>(cx, inputs, shards[place]).await?),
             })
         };
-        let pieces = pieces(names, similar.as_ref(), ROWS_AT_ONCE);
-        let mut read = stream::iter(pieces).map(rows_of).buffered(SHARDS_AT_ONCE);
+        let sources = row_sources(names, similar.as_ref(), ROWS_AT_ONCE);
+        let mut read = stream::iter(sources).map(rows_of).buffered(SHARDS_AT_ONCE);
         let mut written: Vec<u32> = Vec::with_capacity(names.len());
         while let Some(rows) = read.try_next().await? {
             let counts;
@@ -128,14 +128,14 @@ pub(super) async fn decode_shard<R: ArtifactTable + Into<Chunk> + Send + 'static
 /// Adds rows, and returns how many each shard has.
 fn push_rows<W: Write>(
     mut writer: ChunkTableWriter<W>,
-    rows: PieceRows,
+    rows: ReadRows,
 ) -> Result<(ChunkTableWriter<W>, Vec<u32>), Error> {
     let of_shards = match rows {
-        PieceRows::Decoded(chunks) => {
+        ReadRows::Decoded(chunks) => {
             chunks.iter().try_for_each(|chunk| writer.push(chunk))?;
             vec![u32::try_from(chunks.len()).map_err(Error::table)?]
         }
-        PieceRows::Taken(TakenRows { file, mut rows, of_shards }) => {
+        ReadRows::Taken(TakenRows { file, mut rows, of_shards }) => {
             rows.try_for_each(|row| writer.push_row(&file.chunk(row)))?;
             of_shards
         }

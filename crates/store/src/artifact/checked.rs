@@ -13,18 +13,18 @@ const SETTLED: Duration = Duration::from_millis(100);
 
 /// The files that were found intact. One that was written since is compared again.
 #[derive(Debug, Default)]
-pub(super) struct CheckedFiles(Mutex<HashMap<PathBuf, FileState>>);
+pub(super) struct CheckedFiles(Mutex<HashMap<PathBuf, FileIdentity>>);
 
-/// What changes when a file is written.
+/// Which file it is, and its size and time, which change when it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct FileState {
+pub(super) struct FileIdentity {
     device: u64,
     inode: u64,
     bytes: u64,
     modified: SystemTime,
 }
 
-impl FileState {
+impl FileIdentity {
     /// The state of a file; none if there is no such file.
     pub(super) fn of(path: &Path) -> Option<Self> {
         let metadata = std::fs::metadata(path).ok()?;
@@ -40,18 +40,18 @@ impl FileState {
 
 impl CheckedFiles {
     /// Notes that a file is intact, which had this state before it was read.
-    pub(super) fn note(&self, path: &Path, before: Option<FileState>) {
-        if let Some(state) = before.filter(|before| FileState::of(path) == Some(*before) && before.is_settled()) {
+    pub(super) fn note(&self, path: &Path, before: Option<FileIdentity>) {
+        if let Some(state) = before.filter(|before| FileIdentity::of(path) == Some(*before) && before.is_settled()) {
             self.files().insert(path.to_owned(), state);
         }
     }
 
     /// Whether a file is intact, and was not written since.
     pub(super) fn has(&self, path: &Path) -> bool {
-        FileState::of(path).is_some_and(|state| self.files().get(path) == Some(&state))
+        FileIdentity::of(path).is_some_and(|state| self.files().get(path) == Some(&state))
     }
 
-    fn files(&self) -> std::sync::MutexGuard<'_, HashMap<PathBuf, FileState>> {
+    fn files(&self) -> std::sync::MutexGuard<'_, HashMap<PathBuf, FileIdentity>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -73,7 +73,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("index");
         let files = CheckedFiles::default();
-        let note = || files.note(&path, FileState::of(&path));
+        let note = || files.note(&path, FileIdentity::of(&path));
         assert!(!files.has(&path));
         write(&path, "one", Duration::from_secs(9));
         assert!(!files.has(&path));
@@ -96,10 +96,10 @@ mod tests {
         let files = CheckedFiles::default();
         for (age, is_known) in [(SETTLED / 2, false), (SETTLED * 50, true)] {
             write(&path, "one", age);
-            files.note(&path, FileState::of(&path));
+            files.note(&path, FileIdentity::of(&path));
             assert_eq!(files.has(&path), is_known, "{age:?}");
         }
-        let before = FileState::of(&path);
+        let before = FileIdentity::of(&path);
         write(&path, "two", SETTLED * 40);
         files.note(&path, before);
         assert!(!files.has(&path));

@@ -2,7 +2,7 @@
 
 use super::{
     ArtifactStore, CheckedContent, MISMATCH,
-    checked::FileState,
+    checked::FileIdentity,
     checksum::{Checksum, ChecksumMatch},
     object_path, transfer,
     transfer::UploadContent,
@@ -31,7 +31,7 @@ impl ArtifactStore {
     /// # Errors
     /// As [`ArtifactStore::put_file`].
     pub async fn take_file(&self, name: &str, file: &Path) -> Result<bool, Error> {
-        let before = FileState::of(file);
+        let before = FileIdentity::of(file);
         self.write_file_checksum(name, file).await?;
         // Removes the caller's file when it is dropped.
         let staged = StagedFile(file.to_owned());
@@ -175,7 +175,7 @@ impl ArtifactStore {
             if self.checked.has(&path) {
                 return Ok(CheckedContent { content: path, is_checked: true });
             }
-            let before = FileState::of(&path);
+            let before = FileIdentity::of(&path);
             let checksum = Checksum::of_file(&path).await?;
             let found = self.compare_checksum(name, &checksum).await?;
             if found == ChecksumMatch::Damaged {

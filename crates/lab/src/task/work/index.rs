@@ -9,7 +9,7 @@ use crate::{
     plan::work::IndexWork,
     task::{
         SHARDS_IN_MEMORY, chunk_table, enriched_table,
-        kept_files::{Piece, TakenRows, pieces},
+        kept_files::{RowSource, TakenRows, row_sources},
         kept_vectors::SimilarIndex,
     },
 };
@@ -27,7 +27,7 @@ use std::{
 const ROWS_AT_ONCE: u32 = 1 << 13;
 
 /// Vectors of a part of an index.
-enum PieceVectors {
+enum ReadVectors {
     /// Those of another index.
     Taken(TakenRows<DenseIndex>),
     /// All vectors of a shard.
@@ -95,31 +95,31 @@ impl IndexWork {
         path: &Path,
         (names, earlier): (&[String], Option<&SimilarIndex>),
     ) -> Result<Vec<u32>, Error> {
-        let read = async |piece: Piece<DenseIndex>| -> Result<PieceVectors, Error> {
-            Ok(match piece {
-                Piece::Taken(taken) => PieceVectors::Taken(taken),
-                Piece::Read(place) => {
+        let read = async |source: RowSource<DenseIndex>| -> Result<ReadVectors, Error> {
+            Ok(match source {
+                RowSource::Taken(taken) => ReadVectors::Taken(taken),
+                RowSource::Read(place) => {
                     let bytes = cx.read(self.from[place]).await?;
-                    PieceVectors::Decoded(compute(move || decode_vectors(bytes)).await??)
+                    ReadVectors::Decoded(compute(move || decode_vectors(bytes)).await??)
                 }
             })
         };
-        let mut pieces = stream::iter(pieces(names, earlier, ROWS_AT_ONCE)).map(read).buffered(SHARDS_AT_ONCE);
+        let mut vectors = stream::iter(row_sources(names, earlier, ROWS_AT_ONCE)).map(read).buffered(SHARDS_AT_ONCE);
         let (mut writer, mut of_shards) = (None, Vec::with_capacity(names.len()));
-        while let Some(piece) = pieces.try_next().await? {
-            let (columns, rows) = match &piece {
-                PieceVectors::Decoded(matrix) => (matrix.columns, matrix.rows()),
-                PieceVectors::Taken(taken) => (taken.file.dimensions(), taken.rows.len()),
+        while let Some(some) = vectors.try_next().await? {
+            let (columns, rows) = match &some {
+                ReadVectors::Decoded(matrix) => (matrix.columns, matrix.rows()),
+                ReadVectors::Taken(taken) => (taken.file.dimensions(), taken.rows.len()),
             };
             if rows > 0 && writer.is_none() {
                 writer = Some(create(path, columns)?);
             }
-            match (piece, writer.as_mut().filter(|_| rows > 0)) {
-                (PieceVectors::Decoded(matrix), writer) => {
+            match (some, writer.as_mut().filter(|_| rows > 0)) {
+                (ReadVectors::Decoded(matrix), writer) => {
                     of_shards.push(u32::try_from(rows).map_err(Error::table)?);
                     writer.map_or(Ok(()), |writer| writer.push(&matrix))?;
                 }
-                (PieceVectors::Taken(taken), writer) => {
+                (ReadVectors::Taken(taken), writer) => {
                     of_shards.extend(taken.of_shards);
                     writer.map_or(Ok(()), |writer| writer.push_from(&taken.file, taken.rows))?;
                 }
