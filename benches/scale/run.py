@@ -382,7 +382,7 @@ def tables(measured: list[dict]) -> str:
 
 
 def options_of_one_size(description: str) -> argparse.ArgumentParser:
-    """The options of the measurements beside this one, which take a corpus of one size."""
+    """The options that `bucket.py` and `cluster.py` have in common: each measures one size of the corpus."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--documents", type=int, default=100_000)
     parser.add_argument("--work", type=Path, help="a folder that keeps corpus and model; default: a new one that is removed")

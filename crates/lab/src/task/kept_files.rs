@@ -18,7 +18,7 @@ use store::{Key, KeyBuilder, UsedFiles};
 
 /// Raise when the files of earlier versions are of no use.
 const VERSION: u32 = 1;
-/// The ending of the list of a file's shards, which stands beside the file.
+/// Beside each file is a list of its shards. This is the ending of its name.
 pub(super) const CONTENT: &str = "content";
 /// The most files that are looked at for rows to take over, the newest first.
 const LOOKED_AT: usize = 64;
@@ -26,7 +26,7 @@ const LOOKED_AT: usize = 64;
 /// The kept files of one kind, in a folder of this machine. Each may be removed at any time.
 #[derive(Debug)]
 pub(super) struct KeptFiles {
-    pub(super) folder: PathBuf,
+    folder: PathBuf,
     /// What is made of shards, such as `table of chunks`.
     kind: &'static str,
     /// The ending of the files' names.
@@ -61,7 +61,7 @@ impl KeptContent {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct KeptPaths {
     pub(super) file: PathBuf,
-    pub(super) content: PathBuf,
+    content: PathBuf,
 }
 
 impl KeptPaths {
@@ -83,6 +83,13 @@ pub(super) struct SimilarFile<T> {
     paths: KeptPaths,
     /// Whether it has most of the shards that are wanted.
     is_replaced: bool,
+}
+
+impl<T> SimilarFile<T> {
+    /// Removes the file, which turned out to be of no use.
+    pub(super) fn remove(&self) {
+        self.paths.remove();
+    }
 }
 
 /// Where rows of a new file are read.
@@ -189,12 +196,7 @@ impl KeptFiles {
         })
     }
 
-    /// Removes a file from which rows were to be taken, and which turned out to be of no use.
-    pub(super) fn discard<T>(&self, similar: &SimilarFile<T>) {
-        similar.paths.remove();
-    }
-
-    /// Gives a file a second name, as the file of shards with these names. Says whether it has it.
+    /// Gives a file a second name, under which the file of these shards is kept. Returns whether this worked.
     pub(super) fn link(&self, names: &[String], file: &Path) -> bool {
         let kept = self.paths(names).file;
         // Neither the folder nor an earlier file need be there.
@@ -203,8 +205,8 @@ impl KeptFiles {
         std::fs::hard_link(file, kept).is_ok()
     }
 
-    /// Keeps a file that stands at its place already, with the names of its shards and the number of rows of each. It replaces
-    /// the file from which most of its rows were taken.
+    /// Lists the shards of a file that is in the folder already, so that it is found again: their names, and how many rows each
+    /// has. If most of its rows were taken from another file, that one is removed.
     pub(super) fn keep<T>(
         &self,
         shards: Vec<(String, u32)>,

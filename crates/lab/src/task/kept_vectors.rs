@@ -32,11 +32,6 @@ impl KeptVectors {
         compute(move || files.find_similar(&names, |path, _| open(path))).await
     }
 
-    /// Removes an index whose vectors are of no use.
-    pub(super) fn discard(&self, index: &SimilarIndex) {
-        self.0.discard(index);
-    }
-
     /// Keeps an index that was written from shards with these names and numbers of vectors.
     pub(super) async fn keep(
         &self,

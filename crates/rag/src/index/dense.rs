@@ -125,7 +125,7 @@ impl DenseIndex {
         part.vector(entry)
     }
 
-    /// The rows of these entries as they stand in a file, in pieces.
+    /// The bytes of these vectors in their files, with the zeros that fill up each row. Each part of the index gives a piece.
     ///
     /// # Panics
     /// If there are no such entries.

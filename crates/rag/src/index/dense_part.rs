@@ -135,7 +135,7 @@ impl DensePart {
         &self.data()[start..start + self.dimensions()]
     }
 
-    /// The rows of these entries as they stand in the file.
+    /// The bytes of these vectors in the file, with the zeros that fill up each row.
     ///
     /// # Panics
     /// If there are no such entries.

@@ -76,7 +76,7 @@ impl IndexWork {
             && let Some(unfit) = earlier.take()
         {
             // Its vectors may be of another length, if the same model gave others then.
-            kept.discard(&unfit);
+            unfit.remove();
             written = self.write_vectors(cx, create, &path, (&names, None)).await;
         }
         let of_shards = written?;

@@ -41,12 +41,12 @@ pub(super) struct MovedEntries {
 }
 
 impl MovedEntries {
-    /// All entries of a file, which stand behind this number of others.
+    /// All entries of a file. In the other file, this number of entries comes before them.
     pub(super) fn all_behind(others: u32) -> [Self; 1] {
         [Self { entries: 0..u32::MAX, first: others }]
     }
 
-    /// Whether these entries of the same file follow, in both files. `first` is the number of the first one in the other file.
+    /// Whether `entries` come right after these in both files. `first` is the number of the first of them in the other file.
     pub(super) fn is_continued_by(&self, entries: &Range<u32>, first: u32) -> bool {
         self.entries.end == entries.start && self.first + (self.entries.end - self.entries.start) == first
     }
@@ -59,7 +59,7 @@ impl TermPostings {
         self.lengths.clear();
     }
 
-    /// Puts the postings from a place on between those before it. Both parts are sorted by their entries.
+    /// Merges the postings from `place` on with those before it. Both are sorted by their entries.
     pub(super) fn merge_from(&mut self, place: usize) {
         let is_behind = |last: &u32| self.entries.get(place).is_none_or(|first| last < first);
         if self.entries[..place].last().is_none_or(is_behind) {
@@ -125,7 +125,7 @@ impl TermPostings {
     }
 }
 
-/// Inserts each of some numbers before the number that stands at its place. The places ascend.
+/// Inserts numbers into others. For each new number, in order, `places` says how many of the old ones come before it.
 fn insert_at(all: &mut Vec<u32>, places: &[usize], new: &[u32]) {
     let mut end = all.len();
     all.resize(end + new.len(), 0);

@@ -99,9 +99,9 @@ impl Bm25Index {
 }
 
 /// Where the entries of a segment are read.
-enum SegmentSource {
-    /// In an earlier index, at this place among its segments.
-    Earlier(usize),
+enum SegmentSource<'a> {
+    /// In an earlier index, which has the segment as these entries.
+    Earlier(&'a MergedSegment, Range<u32>),
     /// In its own file.
     File(Arc<Segment>),
 }
@@ -117,11 +117,11 @@ fn merge_segments(
 ) -> Result<(), Error> {
     let names: Vec<String> = segments.iter().map(|file| file_name(file)).collect();
     let earlier = cache.earlier_merge(&names);
-    let taken = earlier.as_ref().map(|earlier| earlier.places(&names)).unwrap_or_default();
+    let taken = earlier.as_ref().map(|earlier| earlier.find(&names)).unwrap_or_default();
     let source = |(place, file): (usize, &PathBuf)| match taken.get(place).copied().flatten() {
-        Some(earlier) => {
+        Some((segment, entries)) => {
             cache.keep(file);
-            Ok(SegmentSource::Earlier(earlier))
+            Ok(SegmentSource::Earlier(segment, entries.clone()))
         }
         None => cache.segment(file, || make(place)).map(SegmentSource::File),
     };
@@ -130,11 +130,8 @@ fn merge_segments(
     let (mut parts, mut content) = (Vec::with_capacity(sources.len()), Vec::with_capacity(sources.len()));
     for (source, file) in sources.into_iter().zip(segments) {
         match source {
-            SegmentSource::Earlier(place) => {
-                let Some((segment, entries)) = earlier.as_ref().map(|earlier| &earlier.segments[place]) else {
-                    continue;
-                };
-                parts.push((0, entries.clone()));
+            SegmentSource::Earlier(segment, entries) => {
+                parts.push((0, entries));
                 content.push(segment.clone());
             }
             SegmentSource::File(segment) => {

@@ -58,8 +58,8 @@ pub(super) fn write_file(merge: &Merge<'_>, settings: &Settings, target: &Path) 
 /// Files to merge, and which of their entries the merged file has.
 pub(super) struct Merge<'a> {
     files: &'a [Arc<Segment>],
-    /// The entries of the merged file in order, each with the place of their file. The entries of one file ascend, and so do
-    /// the places of the files, apart from the first file, whose entries may stand between others.
+    /// The merged file in order: each part is the place of a file in `files`, and a range of its entries. The ranges of one
+    /// file ascend. Those of the first file may be anywhere; those of the other files come in the order of `files`.
     parts: Vec<(usize, Range<u32>)>,
 }
 

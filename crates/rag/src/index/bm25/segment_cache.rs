@@ -48,13 +48,13 @@ impl MergedSegment {
 pub(super) struct EarlierMerge {
     pub(super) index: Arc<Segment>,
     /// Each of its segments with its entries, in order.
-    pub(super) segments: Vec<(MergedSegment, Range<u32>)>,
+    segments: Vec<(MergedSegment, Range<u32>)>,
     /// The list of its segments, and the index.
     files: [PathBuf; 2],
 }
 
 impl EarlierMerge {
-    /// Opens an index with these segments. Returns its files if they are not what they should be.
+    /// Opens a merged index. Fails with its files if it is damaged, or does not have as many entries as its segments together.
     fn open(segments: Vec<MergedSegment>, files: [PathBuf; 2]) -> Result<Self, [PathBuf; 2]> {
         let Some(index) = open_intact(&files[1]) else { return Err(files) };
         let mut next = 0u32;
@@ -67,20 +67,20 @@ impl EarlierMerge {
         if next == index.entries() { Ok(Self { index, segments, files }) } else { Err(files) }
     }
 
-    /// For each of these segments its place among those of the index; none for those that the index does not have, or has in
-    /// another order.
-    pub(super) fn places(&self, names: &[String]) -> Vec<Option<usize>> {
+    /// For each of these names the segment of the index, with its entries; none for those that the index does not have, or has
+    /// in another order.
+    pub(super) fn find(&self, names: &[String]) -> Vec<Option<&(MergedSegment, Range<u32>)>> {
         let mut known: HashMap<&str, usize> = HashMap::new();
         for (place, (segment, _)) in self.segments.iter().enumerate() {
             known.entry(&segment.name).or_insert(place);
         }
         let mut next = 0;
-        let place = |name: &String| {
+        let find = |name: &String| {
             let place = known.get(name.as_str()).copied().filter(|place| *place >= next)?;
             next = place + 1;
-            Some(place)
+            self.segments.get(place)
         };
-        names.iter().map(place).collect()
+        names.iter().map(find).collect()
     }
 }
 
