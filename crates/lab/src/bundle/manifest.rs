@@ -209,31 +209,51 @@ fn link_in(folder: &Path, path: &Path) -> Option<PathBuf> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
+fn manifest_without_files() -> BundleManifest {
+    let mut manifest = BundleManifest {
+        format: FORMAT,
+        reverie: "0".into(),
+        name: "books".into(),
+        run: "r".into(),
+        run_time_ms: 0,
+        trial: "t01".into(),
+        settings: BTreeMap::new(),
+        place: String::new(),
+        scores: BTreeMap::new(),
+        corpus: None,
+        golden: String::new(),
+        models: BTreeMap::new(),
+        database: None,
+        made_ms: 0,
+        files: Vec::new(),
+        digest: String::new(),
+    };
+    manifest.digest = manifest.digest_of().unwrap();
+    manifest
+}
 
-    fn manifest() -> BundleManifest {
-        let mut manifest = BundleManifest {
-            format: FORMAT,
-            reverie: "0".into(),
-            name: "books".into(),
-            run: "r".into(),
-            run_time_ms: 0,
-            trial: "t01".into(),
-            settings: BTreeMap::new(),
-            place: String::new(),
-            scores: BTreeMap::new(),
-            corpus: None,
-            golden: String::new(),
-            models: BTreeMap::new(),
-            database: None,
-            made_ms: 0,
-            files: Vec::new(),
-            digest: String::new(),
-        };
-        manifest.digest = manifest.digest_of().unwrap();
-        manifest
+/// Writes a bundle with some files, for tests.
+#[cfg(test)]
+pub(super) fn bundle_with_files(folder: &Path, files: &[(&str, &[u8])]) -> BundleManifest {
+    for (name, content) in files {
+        let path = folder.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
     }
+    let file = |(name, content): &(&str, &[u8])| BundleFile {
+        name: (*name).to_owned(),
+        bytes: content.len() as u64,
+        blake3: Key::of_bytes(content).hex(),
+    };
+    let mut manifest = BundleManifest { files: files.iter().map(file).collect(), ..manifest_without_files() };
+    manifest.digest = manifest.digest_of().unwrap();
+    manifest.write(folder).unwrap();
+    manifest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{manifest_without_files as manifest, *};
 
     fn reason(manifest: &Value) -> String {
         BundleManifest::read(manifest.to_string().as_bytes(), "here").unwrap_err().to_string()
@@ -315,7 +335,7 @@ mod tests {
     fn a_manifest_knows_its_files_and_their_size() {
         let file = |name: &str, bytes| BundleFile { name: name.into(), bytes, blake3: String::new() };
         let manifest = BundleManifest { files: vec![file("a", 3), file("store/runs/r/frozen.json", 40)], ..manifest() };
-        assert_eq!((manifest.bytes(), super::tests::manifest().bytes()), (43, 0));
+        assert_eq!((manifest.bytes(), super::manifest_without_files().bytes()), (43, 0));
         let provenance = manifest.run_file(RunFileName::Frozen);
         assert_eq!(manifest.file(&provenance, "here").unwrap().bytes, 40);
         let missing = manifest.file("b", "here").unwrap_err().to_string();

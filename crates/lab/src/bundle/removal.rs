@@ -1,6 +1,6 @@
 //! Bundles as things to remove: what they were made from, and their files.
 
-use super::{BundleManifest, MANIFEST, place::BundleLocation};
+use super::{BundleManifest, DOCUMENTS, MANIFEST, place::BundleLocation};
 use crate::{
     Error, Setup,
     layout::{LAYOUT, RunFileName},
@@ -52,31 +52,39 @@ pub(crate) async fn bundle_content(address: &str, setup: &Setup) -> Result<Bundl
     Ok(BundleContent::Whole { manifest, documents })
 }
 
-/// Removes the files of a bundle. Those by which it is found as one go last, so that a removal that was killed can be
-/// repeated. Files in its folder that are not the bundle's stay.
+/// Removes the files of a bundle. Files in its folder that are not the bundle's stay.
 pub(crate) async fn remove_bundle_files(address: &str, setup: &Setup) -> Result<(), Error> {
     let place = BundleLocation::of(address, setup)?;
     let manifest = place.manifest().await?;
-    let frozen = manifest.run_file(RunFileName::Frozen);
-    let others = manifest.files.iter().filter(|file| file.name != frozen);
     for file in &manifest.files {
         file.check_name(&place.origin)?;
     }
-    let names = others.map(|file| file.name.as_str()).chain([frozen.as_str(), MANIFEST]);
+    let names = removal_order(&manifest);
     if store::is_url(address) {
         let store = ArtifactStore::open(address, &setup.store_options, LAYOUT)?;
-        for name in names {
+        for name in &names {
             store.remove(name).await?;
         }
         return Ok(());
     }
     let folder = Path::new(address);
-    for name in names {
+    for name in &names {
         let path = folder.join(name);
         Error::allow_missing(&path, std::fs::remove_file(&path))?;
     }
     remove_empty_folders(folder);
     Ok(())
+}
+
+/// The files of a bundle in the order in which they are removed. A removal may be killed between any two of them, and
+/// [`bundle_content`] must still tell that the bundle holds the documents: the record of the run goes after everything but
+/// the list of documents, which can be read until then, and the manifest goes last.
+fn removal_order(manifest: &BundleManifest) -> Vec<String> {
+    let record = manifest.run_file(RunFileName::Frozen);
+    let mut names: Vec<String> = manifest.files.iter().map(|file| file.name.clone()).collect();
+    names.sort_by_key(|name| (*name == DOCUMENTS, *name == record));
+    names.push(MANIFEST.to_owned());
+    names
 }
 
 /// Removes a folder and its subfolders, as far as they hold no file.
@@ -87,4 +95,51 @@ fn remove_empty_folders(folder: &Path) {
     }
     // It fails where something is left in it.
     let _ = std::fs::remove_dir(folder);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{bundle::manifest::bundle_with_files, record::write_documents};
+    use models::ModelDirectory;
+    use std::sync::Arc;
+    use store::Key;
+
+    #[tokio::test]
+    async fn a_bundle_whose_removal_was_interrupted_anywhere_still_tells_what_it_holds() {
+        let folder = tempfile::tempdir().unwrap();
+        let setup = Setup::new(ModelDirectory::new(folder.path().join("models"), Vec::new()), Arc::new(|_| None));
+        let address = folder.path().join("bundle");
+        let document = IndexedDocument { path: "a.md".into(), bytes: 3, key: Key::of_bytes(b"abc") };
+        let mut documents = Vec::new();
+        write_documents(&mut documents, [document.clone()]).unwrap();
+        let files =
+            [("a", b"index".as_slice()), (DOCUMENTS, &documents), ("store/runs/r/frozen.json", b"{}"), ("z", b"index")];
+        let manifest = bundle_with_files(&address, &files);
+        let place = address.to_str().unwrap();
+        let order = removal_order(&manifest);
+        assert_eq!(order.len(), files.len() + 1);
+        let (mut whole, mut left_over) = (0, 0);
+        for name in &order {
+            match bundle_content(place, &setup).await.unwrap() {
+                BundleContent::Whole { documents, .. } => {
+                    assert_eq!(documents, std::slice::from_ref(&document));
+                    whole += 1;
+                }
+                BundleContent::LeftOver(_) => left_over += 1,
+                BundleContent::NoBundle => panic!("it is a bundle"),
+            }
+            std::fs::remove_file(address.join(name)).unwrap();
+        }
+        assert_eq!((whole, left_over), (3, 2));
+
+        for removed in 0..order.len() {
+            bundle_with_files(&address, &files);
+            for name in &order[..removed] {
+                std::fs::remove_file(address.join(name)).unwrap();
+            }
+            remove_bundle_files(place, &setup).await.unwrap();
+            assert!(!address.exists(), "{removed} were removed before");
+        }
+    }
 }
