@@ -117,7 +117,10 @@ pub use spec::{
     SpecTextError, StageSpec, SystemSpec, SystemVersion, TrackerConfig, TrackerSettingsError, Unanchored, WarningSpec,
     nearest,
 };
-pub use task::read::{ReadContent, content as read_file};
+pub use task::{
+    read::{ReadContent, content as read_file},
+    remove_orphaned_indexes,
+};
 pub use versions::{CurrentVersion, PipelineVersion, VersionPlace};
 pub use warning::{Warning, WarningCode, WarningKind, WarningTime};
 pub use worker::Worker;

@@ -19,6 +19,8 @@ mod usage;
 mod vector_search;
 mod work;
 
+pub use kept_files::remove_orphaned_indexes;
+
 pub(crate) use {
     corpus::{SHARDS_IN_MEMORY, chunk_table, connect, enriched_table, open_corpus, open_indexes},
     handles::{CallTurn, ModelHandles, TurnModels},

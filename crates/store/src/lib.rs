@@ -39,4 +39,4 @@ pub use location::{Location, is_url, without_secrets};
 pub use names::{is_of_store, is_set_aside};
 pub use regular::open_regular;
 pub use staged::{StagedFile, is_staged, staged_path, unique_token};
-pub use used_files::UsedFiles;
+pub use used_files::{note_use, remove_unused_files};

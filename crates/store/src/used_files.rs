@@ -1,58 +1,49 @@
-//! Files that can be made again, and stay because they may be of use once more.
+//! Files that can be made again, and stay because they may be of use once more. The time of each file is that of its last
+//! use, by whatever process.
 
 use std::{
-    collections::HashSet,
     fs,
     os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
-    time::SystemTime,
+    path::Path,
+    time::{Duration, SystemTime},
 };
 
-/// Files that were not used may take so many times the space of those that were, and this many bytes more.
+/// A file that was used within this time stays.
+const KEPT_FOR: Duration = Duration::from_hours(7 * 24);
+/// The other files may take so many times the space of those that stay, and this many bytes more.
 const MOST_UNUSED: u64 = 2;
 const ALLOWED_BYTES: u64 = 64 << 20;
 
-/// The files of a folder that were used by this process. Each can be made again, and may be removed at any time.
-#[derive(Debug, Default)]
-pub struct UsedFiles(Mutex<HashSet<PathBuf>>);
+/// Notes that a file was used now.
+pub fn note_use(path: &Path) {
+    let _ = fs::File::open(path).and_then(|file| file.set_modified(SystemTime::now()));
+}
 
-impl UsedFiles {
-    /// Notes that a file was used, here and as the time of the file.
-    pub fn note(&self, path: &Path) {
-        // The time says to other processes and later ones which files were not used for long.
-        let _ = fs::File::open(path).and_then(|file| file.set_modified(SystemTime::now()));
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned());
+/// Removes the files of a folder that were not used for the longest time, if all that were not used within a week take more
+/// than twice the space of those that were, and 64 MiB. A file that has another name elsewhere takes no space here.
+pub fn remove_unused_files(folder: &Path) {
+    let (now, mut bytes_used, mut others) = (SystemTime::now(), 0, Vec::new());
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let Ok(metadata) = entry.metadata() else { continue };
+        if metadata.nlink() > 1 {
+            continue;
+        }
+        let when = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+        // A time to come is that of a clock that has gone back since.
+        match now.duration_since(when).is_ok_and(|age| age > KEPT_FOR) {
+            true => others.push((when, metadata.len(), entry.path())),
+            false => bytes_used += metadata.len(),
+        }
     }
-
-    /// Removes the files of a folder that were not used for the longest time, if all that were not used take more than
-    /// twice the space of those that were, and 64 MiB. A file that has another name elsewhere takes no space here.
-    pub fn remove_unused(&self, folder: &Path) {
-        let used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut bytes_used, mut others) = (0, Vec::new());
-        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-            let Ok(metadata) = entry.metadata() else { continue };
-            if metadata.nlink() > 1 {
-                continue;
-            }
-            match used.contains(&entry.path()) {
-                true => bytes_used += metadata.len(),
-                false => {
-                    let when = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-                    others.push((when, metadata.len(), entry.path()));
-                }
-            }
+    others.sort_unstable();
+    let mut bytes: u64 = others.iter().map(|(_, bytes, _)| bytes).sum();
+    for (_, size, path) in others {
+        if bytes <= bytes_used * MOST_UNUSED + ALLOWED_BYTES {
+            break;
         }
-        others.sort_unstable();
-        let mut bytes: u64 = others.iter().map(|(_, bytes, _)| bytes).sum();
-        for (_, size, path) in others {
-            if bytes <= bytes_used * MOST_UNUSED + ALLOWED_BYTES {
-                break;
-            }
-            // Another process may have removed it.
-            let _ = fs::remove_file(path);
-            bytes -= size;
-        }
+        // Another process may have removed it.
+        let _ = fs::remove_file(path);
+        bytes -= size;
     }
 }
 
@@ -63,26 +54,42 @@ mod tests {
     #[test]
     fn the_files_that_were_not_used_for_longest_are_removed_when_they_take_too_much_space() {
         let folder = tempfile::tempdir().unwrap();
-        let file = |name: &str, bytes: u64, age: u64| {
+        let file = |name: &str, bytes: u64, days: u64| {
             let path = folder.path().join(name);
             let file = fs::File::create(&path).unwrap();
             file.set_len(bytes).unwrap();
-            file.set_modified(SystemTime::now() - std::time::Duration::from_secs(age)).unwrap();
+            file.set_modified(SystemTime::now() - Duration::from_hours(24 * days)).unwrap();
             path
         };
-        let (old, older) = (file("old", ALLOWED_BYTES / 2, 100), file("older", ALLOWED_BYTES / 2, 200));
+        let (old, older) = (file("old", ALLOWED_BYTES / 2, 8), file("older", ALLOWED_BYTES / 2, 9));
         let (used, oldest) = (file("used", 100, 300), file("oldest", 201, 400));
+        let recent = file("recent", 0, 6);
         let linked = file("linked", 10 * ALLOWED_BYTES, 500);
         let elsewhere = tempfile::tempdir().unwrap();
         fs::hard_link(&linked, elsewhere.path().join("linked")).unwrap();
-        let files = UsedFiles::default();
-        files.note(&used);
-        files.remove_unused(folder.path());
-        assert!(old.exists() && older.exists() && used.exists());
-        assert!(linked.exists(), "it has another name");
-        assert!(!oldest.exists(), "201 bytes more than 64 MiB, and 100 were used");
+        note_use(&used);
+        for _ in 0..2 {
+            remove_unused_files(folder.path());
+            assert!(old.exists() && older.exists() && used.exists() && recent.exists());
+            assert!(linked.exists(), "it has another name");
+            assert!(!oldest.exists(), "201 bytes more than 64 MiB, and 100 were used");
+        }
         assert!(fs::metadata(&used).unwrap().modified().unwrap().elapsed().unwrap().as_secs() < 60);
-        files.remove_unused(folder.path());
-        assert!(old.exists() && older.exists() && used.exists());
+    }
+
+    #[test]
+    fn what_another_process_has_used_a_day_ago_stays_however_much_space_it_takes() {
+        let folder = tempfile::tempdir().unwrap();
+        let files: Vec<_> = (0..4).map(|part| folder.path().join(format!("part{part}"))).collect();
+        for file in &files {
+            let file = fs::File::create(file).unwrap();
+            file.set_len(10 * ALLOWED_BYTES).unwrap();
+            file.set_modified(SystemTime::now() - Duration::from_hours(24)).unwrap();
+        }
+        let ahead = fs::File::options().write(true).open(&files[3]).unwrap();
+        ahead.set_modified(SystemTime::now() + Duration::from_hours(24)).unwrap();
+        note_use(&files[0]);
+        remove_unused_files(folder.path());
+        assert!(files.iter().all(|file| file.exists()));
     }
 }

@@ -212,6 +212,7 @@ async fn gc(
     };
     if yes {
         upkeep::remove(store, &garbage, |_| {}).await?;
+        lab::remove_orphaned_indexes(store);
     }
     let mut value = json!(garbage);
     value["removed"] = json!(yes);

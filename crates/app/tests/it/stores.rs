@@ -283,6 +283,27 @@ async fn a_store_is_counted_checked_swept_and_copied() {
     verb(&["stats", "nothing-here"]).refused_with(&["there is no store at nothing-here"]);
 }
 
+#[test]
+fn an_index_whose_artifact_was_removed_takes_no_space_under_its_second_name() {
+    let workspace = Workspace::new();
+    let space = "chunker = [\"sentence\"]\nembedder = [\"tiny\"]\nretriever = [\"dense\"]";
+    workspace.experiment(space, "[dataset]\npath = \"golden.jsonl\"\n[evaluate]\nmetrics = [\"recall\"]");
+    workspace.run(&["run", "--quiet"]).succeeds();
+    let kept = || {
+        let files = std::fs::read_dir(workspace.file("store/scratch/dense-indexes")).unwrap();
+        files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>()
+    };
+    let both = kept();
+    assert!(both.iter().any(|name| name.ends_with(".dense")) && both.iter().any(|name| name.ends_with(".content")));
+    let gc = ["store", "gc", "--unused", "--older-than", "0s", "--yes", "--quiet"];
+    workspace.run(&gc).succeeds();
+    assert_eq!(kept(), both, "the run uses the index");
+    std::fs::remove_dir_all(workspace.file("store/runs")).unwrap();
+    workspace.run(&gc).succeeds();
+    assert_eq!(kept(), [""; 0]);
+    assert!(workspace.run(&["run", "--json"]).succeeds().json()["executed"].as_u64() > Some(0));
+}
+
 #[tokio::test]
 async fn a_large_object_goes_in_parts_and_is_written_once() {
     let Some(server) = S3::start().await else { return };

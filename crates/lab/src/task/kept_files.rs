@@ -4,17 +4,20 @@
 use crate::{
     Error,
     files::{read_with_checksum, write_with_checksum},
+    layout,
 };
+use rag::index::{Bm25Index, IndexKind};
 use serde::{Deserialize, Serialize};
 use std::{
     cmp::Reverse,
     collections::{HashMap, HashSet},
     ops::Range,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::Arc,
     time::SystemTime,
 };
-use store::{Key, KeyBuilder, UsedFiles};
+use store::{ArtifactStore, Key, KeyBuilder, Location, note_use, remove_unused_files};
 
 /// Raise when the files of earlier versions are of no use.
 const VERSION: u32 = 1;
@@ -31,7 +34,6 @@ pub(super) struct KeptFiles {
     kind: &'static str,
     /// The ending of the files' names.
     ending: &'static str,
-    used: UsedFiles,
 }
 
 /// What a kept file holds.
@@ -65,6 +67,11 @@ pub(super) struct KeptPaths {
 }
 
 impl KeptPaths {
+    fn note_use(&self) {
+        note_use(&self.file);
+        note_use(&self.content);
+    }
+
     /// Removes both files. Whoever has them open keeps them.
     fn remove(&self) {
         for file in [&self.content, &self.file] {
@@ -136,7 +143,7 @@ pub(super) fn row_sources<T>(names: &[String], kept: Option<&SimilarFile<T>>, mo
 
 impl KeptFiles {
     pub(super) fn new(folder: PathBuf, kind: &'static str, ending: &'static str) -> Self {
-        Self { folder, kind, ending, used: UsedFiles::default() }
+        Self { folder, kind, ending }
     }
 
     /// Where the file of shards with these names is, if it is kept.
@@ -154,7 +161,7 @@ impl KeptFiles {
             return None;
         }
         let opened = open(&paths.file, &content)?;
-        self.note(&paths);
+        paths.note_use();
         Some(opened)
     }
 
@@ -218,18 +225,30 @@ impl KeptFiles {
         let content = serde_json::to_vec(&KeptContent { version: VERSION, hash, shards }).map_err(Error::table)?;
         // Without this list, the file is made anew the next time.
         if write_with_checksum(&paths.content, content).is_ok() {
-            self.note(&paths);
+            paths.note_use();
         }
         if let Some(replaced) = taken_from.filter(|similar| similar.is_replaced && similar.paths != paths) {
             replaced.paths.remove();
         }
-        self.used.remove_unused(&self.folder);
+        remove_unused_files(&self.folder);
         Ok(())
     }
+}
 
-    fn note(&self, paths: &KeptPaths) {
-        self.used.note(&paths.file);
-        self.used.note(&paths.content);
+/// Removes the kept indexes of a store in a folder that are no longer artifacts of it: each is a file with two names, and
+/// what is left is only the second one. Without this, the removal of an artifact would free no space.
+pub fn remove_orphaned_indexes(store: &ArtifactStore) {
+    // An index of an object store has one name on this machine.
+    let Location::Folder(root) = store.location() else { return };
+    let scratch = layout::scratch_folder(root);
+    let merged = [(layout::DENSE_INDEXES, IndexKind::Dense.name()), (layout::INDEX_PARTS, Bm25Index::MERGED)];
+    for (folder, ending) in merged {
+        for entry in std::fs::read_dir(scratch.join(folder)).into_iter().flatten().flatten() {
+            let file = entry.path();
+            if file.extension().is_some_and(|it| it == ending) && entry.metadata().is_ok_and(|it| it.nlink() == 1) {
+                KeptPaths { content: file.with_extension(CONTENT), file }.remove();
+            }
+        }
     }
 }
 

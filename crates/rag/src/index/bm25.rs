@@ -87,6 +87,11 @@ pub struct Bm25Index {
     is_of_version_1: bool,
 }
 
+impl Bm25Index {
+    /// The ending of a merged index among the segments that [`Bm25Index::write`] keeps: the second name of its file.
+    pub const MERGED: &'static str = "merged";
+}
+
 impl Index for Bm25Index {
     const NAME: &'static str = "bm25";
     const TITLE: &'static str = "BM25 index";

@@ -17,6 +17,7 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
+use store::note_use;
 
 /// More texts than this are indexed segment by segment.
 const FEW_TEXTS: usize = 1 << 9;
@@ -93,7 +94,7 @@ impl Bm25Index {
             Self::of(&IndexedTexts { texts: &texts, documents: &documents, analysis, languages: Some(&languages) })
         };
         merge_segments(&cache, *analysis, &files, make, target)?;
-        cache.remove_old();
+        cache.remove_unused();
         Ok(())
     }
 }
@@ -120,7 +121,7 @@ fn merge_segments(
     let taken = earlier.as_ref().map(|earlier| earlier.find(&names)).unwrap_or_default();
     let source = |(place, file): (usize, &PathBuf)| match taken.get(place).copied().flatten() {
         Some((segment, entries)) => {
-            cache.keep(file);
+            note_use(file);
             Ok(SegmentSource::Earlier(segment, entries.clone()))
         }
         None => cache.segment(file, || make(place)).map(SegmentSource::File),

@@ -18,10 +18,9 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
-use store::{Key, KeyBuilder, UsedFiles};
+use store::{Key, KeyBuilder, note_use, remove_unused_files};
 
-/// A merged index has two files with these endings: the index itself, and the list of its segments.
-const MERGED: &str = "merged";
+/// A merged index has two files: the index itself, and with this ending the list of its segments.
 const CONTENT: &str = "content";
 /// Texts are hashed in pieces of about this many bytes.
 const HASHED_AT_ONCE: usize = 1 << 18;
@@ -89,14 +88,13 @@ pub(super) struct SegmentCache<'a> {
     folder: &'a Path,
     /// What says how texts are cut.
     analysis: String,
-    used: UsedFiles,
 }
 
 impl<'a> SegmentCache<'a> {
     pub(super) fn open(folder: &'a Path, analysis: &TextAnalysis) -> Result<Self, Error> {
         fs::create_dir_all(folder).map_err(|error| bad(&folder.display().to_string(), error))?;
         let analysis = serde_json::to_string(analysis).unwrap_or_default();
-        Ok(Self { folder, analysis, used: UsedFiles::default() })
+        Ok(Self { folder, analysis })
     }
 
     /// The key of some texts and of the borders of their documents.
@@ -132,7 +130,7 @@ impl<'a> SegmentCache<'a> {
         if let Ok(bytes) = fs::read(&path)
             && let Ok(known) = serde_json::from_slice(&bytes)
         {
-            self.used.note(&path);
+            note_use(&path);
             return Ok(known);
         }
         let languages = detect();
@@ -150,16 +148,11 @@ impl<'a> SegmentCache<'a> {
     /// Opens the file of a segment, which is made if it is missing or damaged.
     pub(super) fn segment(&self, path: &Path, make: impl FnOnce() -> Bm25Index) -> Result<Arc<Segment>, Error> {
         if let Some(known) = open_intact(path) {
-            self.used.note(path);
+            note_use(path);
             return Ok(known);
         }
         self.write(path, &make().to_bytes())?;
         Bm25Index::open_segment(path)
-    }
-
-    /// Notes that a file was of use, though it was not opened.
-    pub(super) fn keep(&self, path: &Path) {
-        self.used.note(path);
     }
 
     /// The merged index that has the most of these segments; none if no index has four fifths of them. With fewer, more is
@@ -177,7 +170,7 @@ impl<'a> SegmentCache<'a> {
         let mut found: Vec<_> = contents.filter_map(read).collect();
         found.sort_by_key(|(common, ..)| Reverse(*common));
         found.into_iter().find_map(|(_, segments, content)| {
-            let merged = content.with_extension(MERGED);
+            let merged = content.with_extension(Bm25Index::MERGED);
             let earlier = EarlierMerge::open(segments, [content, merged]);
             earlier.map_err(|files| files.map(|file| drop(fs::remove_file(file)))).ok()
         })
@@ -186,7 +179,7 @@ impl<'a> SegmentCache<'a> {
     /// Keeps a merged index in place of an earlier one with nearly the same segments. The next index of nearly the same
     /// segments is then made of it.
     pub(super) fn keep_merged(&self, index: &Path, segments: &[MergedSegment], earlier: Option<EarlierMerge>) {
-        let [content, merged] = [CONTENT, MERGED].map(|ending| self.merged_file(segments, ending));
+        let [content, merged] = [CONTENT, Bm25Index::MERGED].map(|ending| self.merged_file(segments, ending));
         for file in [&content, &merged] {
             let _ = fs::remove_file(file);
         }
@@ -199,7 +192,7 @@ impl<'a> SegmentCache<'a> {
         if self.write(&content, &bytes).is_err() {
             return;
         }
-        self.used.note(&merged);
+        note_use(&merged);
         let replaced = earlier.into_iter().flat_map(|earlier| earlier.files);
         replaced.filter(|file| ![&content, &merged].contains(&file)).for_each(|file| drop(fs::remove_file(file)));
     }
@@ -212,8 +205,8 @@ impl<'a> SegmentCache<'a> {
     }
 
     /// Removes files that were not used for long, if they take much more space than those that were.
-    pub(super) fn remove_old(&self) {
-        self.used.remove_unused(self.folder);
+    pub(super) fn remove_unused(&self) {
+        remove_unused_files(self.folder);
     }
 
     fn path(&self, texts: &Key, ending: &str, other: &str) -> PathBuf {
@@ -229,7 +222,6 @@ impl<'a> SegmentCache<'a> {
             let _ = fs::remove_file(&draft);
             return Err(bad(&path.display().to_string(), error));
         }
-        self.used.note(path);
         Ok(())
     }
 }
