@@ -35,7 +35,7 @@ use crate::{
     action::Action,
     clock::now_ms,
     layout::{self, LAYOUT, RunFileName},
-    record::{RunRecord, write_documents},
+    record::{IndexedDocument, RunRecord, write_documents},
     spec::{Experiment, SEALED},
     write_whole,
 };
@@ -281,7 +281,7 @@ async fn fill(
     write_whole(&folder.join(EXPERIMENT), provenance.experiment.as_bytes())?;
     let (path, documents) = (folder.join(DOCUMENTS), record.documents()?);
     let file = File::create(&path).map(BufWriter::new);
-    let written = file.and_then(|file| write_documents(file, documents.iter().cloned()));
+    let written = file.and_then(|file| write_documents(file, documents.iter().map(IndexedDocument::row)));
     written.map_err(|source| Error::file("write", &path, source))?;
     if let Some(promoted) = promoted {
         write_whole(&folder.join(HITS), &serde_json::to_vec(&promoted.expected).map_err(Error::table)?)?;

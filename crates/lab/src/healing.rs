@@ -146,14 +146,10 @@ async fn check_outputs(store: &ArtifactStore, outcome: &PlanOutcome, ids: impl I
 /// what is damaged was set aside.
 async fn lost_inputs(store: &ArtifactStore, plan: &Plan, outcome: &PlanOutcome) -> Result<Vec<String>, Error> {
     let inputs: HashSet<TaskId> = outcome.failed.keys().flat_map(|&id| plan.tasks[id].inputs()).collect();
-    let mut lost = Vec::new();
-    for name in inputs.iter().filter_map(|id| outcome.outputs.get(id)) {
-        if !store.exists(name).await? {
-            lost.push(name.clone());
-        }
-    }
-    lost.sort_unstable();
-    Ok(lost)
+    let mut names: Vec<String> = inputs.iter().filter_map(|id| outcome.outputs.get(id)).cloned().collect();
+    names.sort_unstable();
+    let found = store.which_exist(&names).await?;
+    Ok(names.into_iter().zip(found).filter(|(_, found)| !found).map(|(name, _)| name).collect())
 }
 
 #[cfg(test)]

@@ -115,17 +115,19 @@ impl RunPipeline {
             let Some(name) = artifacts.get(&id) else {
                 return Err(Error::table(format!("{}: its record is damaged; run again", record.title())));
             };
-            if !session.workspace().store().exists(name).await? {
-                return Err(Error::Unusable(format!(
-                    "trial `{}` of {} has no index in the store ({name} is not there): it was not indexed in that run, or \
-                     {} removed it; {} makes what is missing",
-                    trial.id,
-                    record.title(),
-                    Action::CollectGarbage,
-                    Action::Run
-                )));
-            }
             outputs.insert(id, name.clone());
+        }
+        if let Some(name) =
+            session.workspace().store().first_missing(inputs.all().iter().map(|id| &outputs[id])).await?
+        {
+            return Err(Error::Unusable(format!(
+                "trial `{}` of {} has no index in the store ({name} is not there): it was not indexed in that run, or \
+                 {} removed it; {} makes what is missing",
+                trial.id,
+                record.title(),
+                Action::CollectGarbage,
+                Action::Run
+            )));
         }
         let notes = check_models(session, record, &experiment, trial, part.as_ref().map(|(part, _)| *part))?;
         // A question needs none of the corpus' files, which may be gone.

@@ -244,7 +244,10 @@ pub(crate) async fn write_run_documents(session: &Session, prepared: &PreparedRu
         let staged = StagedFile::beside(&path)?;
         let write = || {
             let file = File::create(staged.path())?;
-            write_documents(BufWriter::new(&file), files.iter().map(IndexedDocument::of))?;
+            write_documents(
+                BufWriter::new(&file),
+                files.iter().map(|(file, key)| (file.path.as_str(), file.bytes, key)),
+            )?;
             file.sync_data()?;
             std::fs::rename(staged.path(), &path)
         };

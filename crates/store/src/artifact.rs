@@ -7,6 +7,7 @@
 
 mod checked;
 pub(crate) mod checksum;
+mod existence;
 mod files;
 mod transfer;
 

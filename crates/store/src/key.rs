@@ -84,7 +84,7 @@ impl Key {
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.hex())
+        f.write_str(&blake3::Hash::from_bytes(self.0).to_hex())
     }
 }
 

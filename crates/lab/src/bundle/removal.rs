@@ -112,7 +112,7 @@ mod tests {
         let address = folder.path().join("bundle");
         let document = IndexedDocument { path: "a.md".into(), bytes: 3, key: Key::of_bytes(b"abc") };
         let mut documents = Vec::new();
-        write_documents(&mut documents, [document.clone()]).unwrap();
+        write_documents(&mut documents, [document.row()]).unwrap();
         let files =
             [("a", b"index".as_slice()), (DOCUMENTS, &documents), ("store/runs/r/frozen.json", b"{}"), ("z", b"index")];
         let manifest = bundle_with_files(&address, &files);

@@ -16,6 +16,8 @@ use store::Key;
 const MAGIC: &[u8; 8] = b"RVSEEN1\n";
 /// An entry: the hash of the path, the state, the key of the content.
 const ENTRY: usize = 16 + 16 + 32;
+/// So many places of an entry are guessed before the rest is halved.
+const GUESSES: u32 = 8;
 
 /// The contents of the files at one address.
 pub(super) struct KnownContents {
@@ -37,18 +39,9 @@ impl KnownContents {
     pub(super) fn key(&self, file: &SourceFile) -> Option<Key> {
         let state = file.state?.bytes();
         let wanted = path_hash(file);
-        let entry = |place: usize| &self.entries[place * ENTRY..][..ENTRY];
-        let (mut from, mut to) = (0, self.entries.len() / ENTRY);
-        while from < to {
-            let middle = from + (to - from) / 2;
-            match entry(middle)[..16].cmp(&wanted) {
-                Ordering::Less => from = middle + 1,
-                Ordering::Greater => to = middle,
-                Ordering::Equal if entry(middle)[16..32] == state => return Key::from_slice(&entry(middle)[32..]),
-                Ordering::Equal => return None,
-            }
-        }
-        None
+        let (entries, _) = self.entries.as_chunks::<ENTRY>();
+        let place = place_of(entries, &wanted)?;
+        (entries[place][16..32] == state).then(|| Key::from_slice(&entries[place][32..]))?
     }
 
     /// Keeps the keys of these files, and forgets all others. The files were listed at `listed_ms`, and read after that.
@@ -72,6 +65,30 @@ impl KnownContents {
         // Without this file, the next run reads the files of the corpus once more.
         let _ = write_with_checksum(&self.path, bytes);
     }
+}
+
+/// The place of the entry with this hash. Hashes are spread evenly, so the place is guessed from the first bytes of the hash:
+/// a few looks are enough where halving a million entries takes twenty, each of which waits for the memory.
+fn place_of(entries: &[[u8; ENTRY]], wanted: &[u8; 16]) -> Option<usize> {
+    let first = |hash: &[u8]| hash.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+    let (mut from, mut to) = (0, entries.len());
+    let (mut least, mut most) = (0, u64::MAX);
+    for guesses in 0.. {
+        if from >= to {
+            return None;
+        }
+        let share =
+            u128::from(first(wanted).saturating_sub(least)) * (to - from) as u128 / (u128::from(most - least) + 1);
+        // Guesses that do not help must not be all there is.
+        let place = if guesses < GUESSES { from + (share as usize).min(to - from - 1) } else { from + (to - from) / 2 };
+        let hash = &entries[place][..16];
+        match hash.cmp(wanted) {
+            Ordering::Less => (from, least) = (place + 1, first(hash)),
+            Ordering::Greater => (to, most) = (place, first(hash)),
+            Ordering::Equal => return Some(place),
+        }
+    }
+    None
 }
 
 fn path_hash(file: &SourceFile) -> [u8; 16] {
@@ -109,6 +126,27 @@ mod tests {
         let changed = files(&corpus).await;
         assert_eq!(changed.iter().map(|file| known.key(file).is_some()).collect::<Vec<_>>(), [true, false, true]);
         assert_eq!(KnownContents::read(folder.path(), "another").key(&found[0]), None);
+    }
+
+    #[test]
+    fn an_entry_is_found_wherever_it_is_and_however_its_hash_is_like_others() {
+        let entry = |hash: u128| {
+            let mut entry = [0; ENTRY];
+            entry[..16].copy_from_slice(&hash.to_be_bytes());
+            entry
+        };
+        let spread = |count: u128| (0..count).map(|place| u128::MAX / count * place).collect::<Vec<_>>();
+        let alike = (0..3000).map(|place| (7 << 64) + 2 * place).collect();
+        let ends = vec![0, 1, u128::MAX - 1, u128::MAX];
+        for hashes in [spread(1), spread(1000), alike, ends, Vec::new()] {
+            let entries: Vec<_> = hashes.iter().map(|hash| entry(*hash)).collect();
+            for (place, hash) in hashes.iter().enumerate() {
+                assert_eq!(place_of(&entries, &hash.to_be_bytes()), Some(place));
+                let other = hash ^ 1;
+                assert_eq!(place_of(&entries, &other.to_be_bytes()), hashes.binary_search(&other).ok());
+            }
+            assert_eq!(place_of(&entries, &5u128.to_be_bytes()), None);
+        }
     }
 
     #[tokio::test]

@@ -7,7 +7,7 @@
 
 use super::{Outputs, PlanOutcome, TrialTurns};
 use crate::{
-    Error, error_chain, failed_function, layout,
+    Error, error_chain, failed_function,
     operator::Operator,
     plan::{Plan, Task, TaskId},
     progress::Progress,
@@ -15,7 +15,6 @@ use crate::{
     task::{CallTurn, RunContext, StoredOutput},
 };
 use async_trait::async_trait;
-use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::json;
 use std::{
     cmp::Reverse,
@@ -28,8 +27,6 @@ use store::ArtifactStore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// From this many tasks on, all artifacts are listed at once instead of asking for each name.
-const MANY_TASKS: usize = 2000;
 /// How often the engine checks that the store still exists.
 const STORE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a cancelled run waits for aborted tasks: a task that computes goes on to its next
@@ -308,17 +305,8 @@ async fn run(runner: &dyn Runner, assignment: Assignment) -> Result<StoredOutput
 
 /// For each task, whether its artifact is in the store.
 pub(crate) async fn stored_tasks(plan: &Plan, store: &ArtifactStore) -> Result<Vec<bool>, Error> {
-    if plan.tasks.len() >= MANY_TASKS {
-        // One request lists a thousand names.
-        let names: HashSet<String> = store.list(layout::ARTIFACTS).await?.into_iter().collect();
-        return Ok(plan.tasks.iter().map(|task| names.contains(&task.artifact())).collect());
-    }
-    let looks = plan.tasks.iter().map(Task::artifact).map(|name| {
-        let store = store.clone();
-        async move { store.exists(&name).await }
-    });
-    let looks: Vec<_> = looks.collect();
-    Ok(stream::iter(looks).buffered(64).try_collect().await?)
+    let names: Vec<String> = plan.tasks.iter().map(Task::artifact).collect();
+    Ok(store.which_exist(&names).await?)
 }
 
 /// The tasks that must be done again because their output was damaged and set

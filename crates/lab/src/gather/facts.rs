@@ -331,12 +331,8 @@ impl<'a> ChunkReader<'a> {
     /// The names of the inputs in the store; none if one of them is not there.
     async fn outputs(&self, inputs: &CorpusInputs) -> Result<Option<Outputs>, Error> {
         let outputs = self.names(inputs);
-        for name in outputs.values() {
-            if !self.prepared.run_context.store.exists(name).await? {
-                return Ok(None);
-            }
-        }
-        Ok(Some(outputs))
+        let missing = self.prepared.run_context.store.first_missing(outputs.values()).await?;
+        Ok(missing.is_none().then_some(outputs))
     }
 
     /// The names that the inputs have, or would have, in the store.

@@ -97,12 +97,11 @@ async fn measure_one(
     let inputs = CorpusInputs { question_vectors: None, ..tasks.corpus.clone() };
     let mut outputs = Outputs::new();
     for id in inputs.all() {
-        let artifact = outcome.outputs.get(&id).cloned().unwrap_or_else(|| plan.tasks[id].artifact());
-        // An input may be removed from the store although its results are there.
-        if !run_context.store.exists(&artifact).await? {
-            return Ok(());
-        }
-        outputs.insert(id, artifact);
+        outputs.insert(id, outcome.outputs.get(&id).cloned().unwrap_or_else(|| plan.tasks[id].artifact()));
+    }
+    // An input may be removed from the store although its results are there.
+    if run_context.store.first_missing(outputs.values()).await?.is_some() {
+        return Ok(());
     }
     let (corpus, _) = open_corpus(run_context, &outputs, &inputs, Some(&trial.pipeline.index)).await?;
     let models = run_context.models().in_turn(CallTurn::default());

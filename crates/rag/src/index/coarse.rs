@@ -38,8 +38,13 @@ const MIDDLE: f32 = 15.5;
 const QUERY_MAX: f32 = 127.0;
 /// How many rows a thread reads in one batch.
 const BATCH_ROWS: usize = 1024;
-/// How many numbers of a row are added up at once.
-const SUMS: usize = 8;
+/// How many numbers of a row are looked at together.
+const LANES: usize = 8;
+/// From this number on, `f32` holds only whole numbers.
+const WHOLE: f32 = 8_388_608.0;
+/// More than what rounding adds to a number between −16 and 16 that was divided in `f32`, and to the sum of the squares
+/// of 16 of them, in parts of it.
+const ROUNDING: f64 = 32.0 * f32::EPSILON as f64;
 
 /// Rows in five bits per number, and how far each is from its exact row.
 #[derive(Debug)]
@@ -187,42 +192,60 @@ impl Coarse {
 /// Writes a row's bits. Also returns the length of the exact or of the coarse
 /// row, whichever is greater.
 fn quantize(exact: &[f32], bits: &mut [u8]) -> (CoarseRow, f64) {
-    let most = exact.iter().fold(0.0f32, |most, value| most.max(value.abs()));
-    let scale = most / MIDDLE;
-    let (mut residual, mut exact_length, mut coarse_length) = (0.0, 0.0, 0.0);
+    // Several numbers at once, which do not wait for each other.
+    let (whole, rest) = exact.as_chunks::<LANES>();
+    let mut most = [0.0f32; LANES];
+    whole.iter().for_each(|values| most.iter_mut().zip(values).for_each(|(most, value)| *most = most.max(value.abs())));
+    let most = most.iter().chain(rest).fold(0.0f32, |most, value| most.max(value.abs()));
+    let (scale, columns) = (most / MIDDLE, exact.len() as f64);
+    let inverse = 1.0 / scale;
+    if !inverse.is_finite() {
+        // A row of zeros, or of numbers too small to divide: the copy is a row of zeros.
+        let length = f64::from(most) * columns.sqrt();
+        bits.fill(0);
+        return (CoarseRow { scale: 0.0, residual: round_up(length) }, length);
+    }
+    // The squares of the differences, of the exact row and of the coarse one, in units of the scale.
+    let mut sums = [0.0f64; 3];
     for (exact, bits) in exact.chunks(GROUP).zip(bits.chunks_exact_mut(GROUP_BYTES)) {
-        let (high, low) = bits.split_at_mut(HIGH_BYTES);
-        let mut levels = [0u8; GROUP];
-        for (level, &value) in levels.iter_mut().zip(exact) {
-            // A row of zeros, or of numbers too small to divide, gives NaN
-            // here, which the cast turns into 0. Adding 0.5 rounds: a call
-            // of `round` would take longer than all the rest.
-            *level = ((value / scale + MIDDLE).clamp(0.0, 31.0) + 0.5) as u8;
-        }
-        // Sums of several numbers at once do not wait for each other.
-        let mut sums = [[0.0; SUMS]; 3];
-        for (levels, values) in levels.chunks(SUMS).zip(exact.chunks(SUMS)) {
-            for (place, (&level, &value)) in levels.iter().zip(values).enumerate() {
-                let coarse = (f64::from(level) - f64::from(MIDDLE)) * f64::from(scale);
-                sums[0][place] += (f64::from(value) - coarse).powi(2);
-                sums[1][place] += f64::from(value).powi(2);
-                sums[2][place] += coarse.powi(2);
+        let (mut values, mut levels) = ([0.0f32; GROUP], [0u8; GROUP]);
+        values[..exact.len()].copy_from_slice(exact);
+        let mut of_group = [[0.0f32; LANES]; 3];
+        let [differences, exacts, coarses] = &mut of_group;
+        let pieces = levels.as_chunks_mut::<LANES>().0.iter_mut().zip(values.as_chunks::<LANES>().0);
+        for (levels, values) in pieces.take(exact.len().div_ceil(LANES)) {
+            for place in 0..LANES {
+                let value = values[place] * inverse;
+                // The sum has no bits for fractions: its lowest byte is the level.
+                let whole = value + MIDDLE + WHOLE;
+                levels[place] = whole.to_bits() as u8;
+                let coarse = whole - WHOLE - MIDDLE;
+                let difference = value - coarse;
+                differences[place] += difference * difference;
+                exacts[place] += value * value;
+                coarses[place] += coarse * coarse;
             }
         }
-        let [residuals, exact_lengths, coarse_lengths] = sums.map(|sums| sums.iter().sum::<f64>());
-        residual += residuals;
-        exact_length += exact_lengths;
-        coarse_length += coarse_lengths;
+        for (sum, of_group) in sums.iter_mut().zip(of_group) {
+            *sum += of_group.into_iter().map(f64::from).sum::<f64>();
+        }
+        let (high, low) = bits.split_at_mut(HIGH_BYTES);
         let (left, right) = levels.split_at(HIGH_BYTES);
         for ((high, left), right) in high.iter_mut().zip(left).zip(right) {
             *high = left >> 1 | (right >> 1) << 4;
         }
         for (low, levels) in low.iter_mut().zip(levels.as_chunks::<8>().0) {
-            *low = (0..8).fold(0, |low, i| low | (levels[i] & 1) << i);
+            // The product brings the lowest bit of each byte into the highest byte.
+            let lowest = u64::from_le_bytes(*levels) & 0x0101_0101_0101_0101;
+            *low = (lowest.wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8;
         }
     }
-    let length = f64::max(exact_length, coarse_length).sqrt();
-    (CoarseRow { scale, residual: round_up(residual.sqrt()) }, length)
+    let [residual, exact_length, coarse_length] = sums.map(|squares| {
+        // Each number is off by rounding, and so is the sum of their squares.
+        let length = squares.sqrt() * (1.0 + ROUNDING) + columns.sqrt() * ROUNDING;
+        length * f64::from(scale)
+    });
+    (CoarseRow { scale, residual: round_up(residual) }, f64::max(exact_length, coarse_length))
 }
 
 impl CoarseQuery {
@@ -505,7 +528,7 @@ mod tests {
 
     #[test]
     fn rows_of_zeros_huge_and_tiny_numbers_are_bounded_too() {
-        let rows = [[0.0f32; 16], [1e30; 16], [1e-42; 16], [-3.0; 16]].concat();
+        let rows = [[0.0f32; 16], [1e30; 16], [1e-42; 16], [5e-38; 16], [-3.0; 16], [f32::MAX; 16]].concat();
         let coarse = Coarse::new(&rows, 16).unwrap();
         for query in [[1.0f32; 16], [-1.0; 16], [0.0; 16], [1e-40; 16]] {
             let bounds = coarse.bounds(&query, 2, None);

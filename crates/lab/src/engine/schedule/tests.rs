@@ -448,20 +448,6 @@ async fn an_output_that_another_run_made_in_the_meantime_counts_as_reused() {
 }
 
 #[tokio::test]
-async fn a_large_plan_finds_what_is_stored_in_one_list() {
-    let text: String = (0..MANY_TASKS).map(|i| format!("l{i}: load\n")).collect();
-    let mut plan = Plan::clone(&plan(&text, &[]));
-    let place = TestStore::new();
-    for id in [3, 1999] {
-        place.run_context.store.put(&plan.tasks[id].artifact(), "x").await.unwrap();
-    }
-    let there = |stored: &[bool]| (0..stored.len()).filter(|&id| stored[id]).collect::<Vec<_>>();
-    assert_eq!(there(&stored_tasks(&plan, &place.run_context.store).await.unwrap()), [3, 1999]);
-    plan.tasks.remove(0);
-    assert_eq!(there(&stored_tasks(&plan, &place.run_context.store).await.unwrap()), [2, 1998], "one by one");
-}
-
-#[tokio::test]
 async fn the_last_task_of_a_trial_goes_before_those_of_trials_that_have_more_left() {
     let text = "p: load\na1: generate p\na2: generate p\na3: generate p\nb1: generate p\nb2: generate p\n\
                 b3: generate p\nb4: generate p\na4: generate p";

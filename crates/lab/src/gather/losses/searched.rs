@@ -174,7 +174,6 @@ async fn read_documents(
     work: &RetrieveWork,
     wanted: &BTreeSet<&str>,
 ) -> Result<ChunkedDocuments, Error> {
-    let run_context = &cx.prepared.run_context;
     let mut all = Vec::new();
     for &shard in &work.corpus.chunks {
         let Work::Chunk(chunk) = &cx.plan.tasks[shard].work else { continue };
@@ -261,15 +260,12 @@ async fn rank(
     if asked.is_empty() {
         return Ok(true);
     }
-    let run_context = &cx.prepared.run_context;
     let written = work.written.as_ref();
     let queries = written.map(|written| written.queries);
     let vectors = written.and_then(|written| written.vectors);
     let inputs = cx.outputs(work.corpus.all().into_iter().chain(queries).chain(vectors));
-    for name in inputs.values() {
-        if !run_context.store.exists(name).await? {
-            return Ok(false);
-        }
+    if cx.prepared.run_context.store.first_missing(inputs.values()).await?.is_some() {
+        return Ok(false);
     }
     let rankings = search(cx, work, &inputs, &asked).await?;
     for (items, ranking) in held.into_iter().zip(rankings) {
@@ -315,7 +311,6 @@ async fn search(
     inputs: &Outputs,
     questions: &[&Question],
 ) -> Result<Vec<DeeperRanking>, Error> {
-    let run_context = &cx.prepared.run_context;
     let (corpus, mut vectors) = open_corpus(run_context, inputs, &work.corpus, None).await?;
     if let Some(written) = &work.written {
         vectors = decode_matrix(run_context, inputs, written.vectors).await?;
