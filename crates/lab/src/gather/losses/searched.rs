@@ -174,6 +174,7 @@ async fn read_documents(
     work: &RetrieveWork,
     wanted: &BTreeSet<&str>,
 ) -> Result<ChunkedDocuments, Error> {
+    let run_context = &cx.prepared.run_context;
     let mut all = Vec::new();
     for &shard in &work.corpus.chunks {
         let Work::Chunk(chunk) = &cx.plan.tasks[shard].work else { continue };
@@ -311,6 +312,7 @@ async fn search(
     inputs: &Outputs,
     questions: &[&Question],
 ) -> Result<Vec<DeeperRanking>, Error> {
+    let run_context = &cx.prepared.run_context;
     let (corpus, mut vectors) = open_corpus(run_context, inputs, &work.corpus, None).await?;
     if let Some(written) = &work.written {
         vectors = decode_matrix(run_context, inputs, written.vectors).await?;
