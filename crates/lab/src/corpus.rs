@@ -261,16 +261,17 @@ async fn read_small_files(
     let batches = (0..files.len()).step_by(SMALL_FILES).map(|first| {
         let (source, limits, known, files) = (source.clone(), limits.clone(), known.clone(), files.clone());
         let end = files.len().min(first + SMALL_FILES);
-        let key = move |file: &SourceFile| {
-            let content = || source.read_now(file, &limits)?.ok().map(|bytes| Key::of_bytes(&bytes));
-            let is_known = file.bytes <= limits.file_bytes;
-            let known = known.key(file).filter(|_| is_known);
-            known.or_else(|| if file.bytes <= read::SMALL_FILE { content() } else { None })
+        let keys = move || {
+            let mut known = known.cursor(first);
+            let key = |file: &SourceFile| {
+                let content = || source.read_now(file, &limits)?.ok().map(|bytes| Key::of_bytes(&bytes));
+                let is_known = file.bytes <= limits.file_bytes;
+                let known = known.key(file).filter(|_| is_known);
+                known.or_else(|| if file.bytes <= read::SMALL_FILE { content() } else { None })
+            };
+            files[first..end].iter().map(key).collect::<Vec<_>>()
         };
-        async move {
-            let keys = compute(move || files[first..end].iter().map(key).collect::<Vec<_>>()).await;
-            keys.unwrap_or_else(|_| vec![None; end - first])
-        }
+        async move { compute(keys).await.unwrap_or_else(|_| vec![None; end - first]) }
     });
     stream::iter(batches).buffered(READS).collect::<Vec<_>>().await.concat()
 }

@@ -8,22 +8,28 @@
 use crate::files::{read_with_checksum, write_with_checksum};
 use rag::load::SourceFile;
 use std::{
-    cmp::Ordering,
+    collections::HashMap,
     path::{Path, PathBuf},
+    sync::OnceLock,
 };
 use store::Key;
 
-const MAGIC: &[u8; 8] = b"RVSEEN1\n";
+const MAGIC: &[u8; 8] = b"RVSEEN2\n";
 /// An entry: the hash of the path, the state, the key of the content.
 const ENTRY: usize = 16 + 16 + 32;
-/// So many places of an entry are guessed before the rest is halved.
-const GUESSES: u32 = 8;
+/// So many entries are looked at before one is looked for among all.
+const NEAR: usize = 4;
+
+/// The first bytes of the hash of a path.
+type PathHash = [u8; 16];
 
 /// The contents of the files at one address.
 pub(super) struct KnownContents {
     path: PathBuf,
-    /// Entries, sorted by the hash of the path.
+    /// Entries in the order of the files.
     entries: Vec<u8>,
+    /// The places of the entries, once a file was not where it was expected.
+    places: OnceLock<HashMap<PathHash, usize>>,
 }
 
 impl KnownContents {
@@ -32,16 +38,25 @@ impl KnownContents {
         let path = folder.join("contents").join(Key::of_bytes(address.as_bytes()).hex());
         let entries = read_with_checksum(&path).and_then(|bytes| Some(bytes.strip_prefix(MAGIC)?.to_vec()));
         let entries = entries.filter(|entries| entries.len().is_multiple_of(ENTRY));
-        Self { path, entries: entries.unwrap_or_default() }
+        Self { path, entries: entries.unwrap_or_default(), places: OnceLock::new() }
     }
 
-    /// The key of a file's content; none if it has to be read.
-    pub(super) fn key(&self, file: &SourceFile) -> Option<Key> {
-        let state = file.state?.bytes();
-        let wanted = path_hash(file);
-        let (entries, _) = self.entries.as_chunks::<ENTRY>();
-        let place = place_of(entries, &wanted)?;
-        (entries[place][16..32] == state).then(|| Key::from_slice(&entries[place][32..]))?
+    /// Looks up files that follow each other in a list, of which the first one is at this place.
+    pub(super) fn cursor(&self, first: usize) -> KnownCursor<'_> {
+        KnownCursor { known: self, next: first }
+    }
+
+    /// The entries, in the order of the list of files at that time.
+    fn entries(&self) -> &[[u8; ENTRY]] {
+        self.entries.as_chunks().0
+    }
+
+    fn place_of(&self, path: &PathHash) -> Option<usize> {
+        let places = self.places.get_or_init(|| {
+            let paths = self.entries().iter().enumerate();
+            paths.filter_map(|(place, entry)| Some((*entry.first_chunk()?, place))).collect()
+        });
+        places.get(path).copied()
     }
 
     /// Keeps the keys of these files, and forgets all others. The files were listed at `listed_ms`, and read after that.
@@ -50,11 +65,9 @@ impl KnownContents {
             let state = file.state.filter(|state| state.is_settled(listed_ms))?;
             Some((path_hash(file), state.bytes(), *key.bytes()))
         };
-        let mut entries: Vec<([u8; 16], [u8; 16], [u8; 32])> = files.filter_map(settled).collect();
-        entries.sort_unstable();
-        let mut bytes = Vec::with_capacity(MAGIC.len() + entries.len() * ENTRY);
+        let mut bytes = Vec::with_capacity(MAGIC.len() + self.entries.len());
         bytes.extend(MAGIC);
-        for (path, state, key) in entries {
+        for (path, state, key) in files.filter_map(settled) {
             bytes.extend(path);
             bytes.extend(state);
             bytes.extend(key);
@@ -67,31 +80,27 @@ impl KnownContents {
     }
 }
 
-/// The place of the entry with this hash. Hashes are spread evenly, so the place is guessed from the first bytes of the hash:
-/// a few looks are enough where halving a million entries takes twenty, each of which waits for the memory.
-fn place_of(entries: &[[u8; ENTRY]], wanted: &[u8; 16]) -> Option<usize> {
-    let first = |hash: &[u8]| hash.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
-    let (mut from, mut to) = (0, entries.len());
-    let (mut least, mut most) = (0, u64::MAX);
-    for guesses in 0.. {
-        if from >= to {
-            return None;
-        }
-        let share =
-            u128::from(first(wanted).saturating_sub(least)) * (to - from) as u128 / (u128::from(most - least) + 1);
-        // Guesses that do not help must not be all there is.
-        let place = if guesses < GUESSES { from + (share as usize).min(to - from - 1) } else { from + (to - from) / 2 };
-        let hash = &entries[place][..16];
-        match hash.cmp(wanted) {
-            Ordering::Less => (from, least) = (place + 1, first(hash)),
-            Ordering::Greater => (to, most) = (place, first(hash)),
-            Ordering::Equal => return Some(place),
-        }
-    }
-    None
+/// Looks up files one after the other. Most lists are nearly those of the last time, so most files are at the next place.
+pub(super) struct KnownCursor<'a> {
+    known: &'a KnownContents,
+    next: usize,
 }
 
-fn path_hash(file: &SourceFile) -> [u8; 16] {
+impl KnownCursor<'_> {
+    /// The key of a file's content; none if it has to be read.
+    pub(super) fn key(&mut self, file: &SourceFile) -> Option<Key> {
+        let (path, state) = (path_hash(file), file.state?.bytes());
+        let entries = self.known.entries();
+        let is_at = |place: &usize| entries.get(*place).is_some_and(|entry| entry[..16] == path);
+        let near = (self.next..self.next + NEAR).find(is_at);
+        let place = near.or_else(|| self.known.place_of(&path))?;
+        self.next = place + 1;
+        let entry = &entries[place];
+        (entry[16..32] == state).then(|| Key::from_slice(&entry[32..]))?
+    }
+}
+
+fn path_hash(file: &SourceFile) -> PathHash {
     Key::of_bytes(file.path.as_bytes()).bytes().first_chunk().copied().unwrap_or_default()
 }
 
@@ -118,34 +127,40 @@ mod tests {
         let keys: Vec<Key> = found.iter().map(|file| Key::of_bytes(file.path.as_bytes())).collect();
         let read = || KnownContents::read(folder.path(), "corpus");
         read().keep(found.iter().zip(&keys), now_ms());
-        assert_eq!(read().key(&found[0]), None, "it was written a moment ago, and may be changed unseen");
+        let first = |known: KnownContents| known.cursor(0).key(&found[0]);
+        assert_eq!(first(read()), None, "it was written a moment ago, and may be changed unseen");
         read().keep(found.iter().zip(&keys), now_ms() + 60_000);
         let known = read();
-        assert!(found.iter().zip(&keys).all(|(file, key)| known.key(file) == Some(*key)));
+        let mut cursor = known.cursor(0);
+        assert!(found.iter().zip(&keys).all(|(file, key)| cursor.key(file) == Some(*key)));
         fs::write(corpus.join("b.txt"), "B.txt").unwrap();
         let changed = files(&corpus).await;
-        assert_eq!(changed.iter().map(|file| known.key(file).is_some()).collect::<Vec<_>>(), [true, false, true]);
-        assert_eq!(KnownContents::read(folder.path(), "another").key(&found[0]), None);
+        let mut cursor = known.cursor(0);
+        assert_eq!(changed.iter().map(|file| cursor.key(file).is_some()).collect::<Vec<_>>(), [true, false, true]);
+        assert_eq!(first(KnownContents::read(folder.path(), "another")), None);
     }
 
-    #[test]
-    fn an_entry_is_found_wherever_it_is_and_however_its_hash_is_like_others() {
-        let entry = |hash: u128| {
-            let mut entry = [0; ENTRY];
-            entry[..16].copy_from_slice(&hash.to_be_bytes());
-            entry
-        };
-        let spread = |count: u128| (0..count).map(|place| u128::MAX / count * place).collect::<Vec<_>>();
-        let alike = (0..3000).map(|place| (7 << 64) + 2 * place).collect();
-        let ends = vec![0, 1, u128::MAX - 1, u128::MAX];
-        for hashes in [spread(1), spread(1000), alike, ends, Vec::new()] {
-            let entries: Vec<_> = hashes.iter().map(|hash| entry(*hash)).collect();
-            for (place, hash) in hashes.iter().enumerate() {
-                assert_eq!(place_of(&entries, &hash.to_be_bytes()), Some(place));
-                let other = hash ^ 1;
-                assert_eq!(place_of(&entries, &other.to_be_bytes()), hashes.binary_search(&other).ok());
-            }
-            assert_eq!(place_of(&entries, &5u128.to_be_bytes()), None);
+    #[tokio::test]
+    async fn a_file_is_known_wherever_it_stands_in_the_list() {
+        let folder = tempfile::tempdir().unwrap();
+        let corpus = folder.path().join("corpus");
+        fs::create_dir(&corpus).unwrap();
+        for number in 0..40 {
+            fs::write(corpus.join(format!("{number:02}.txt")), "x").unwrap();
+        }
+        let found = files(&corpus).await;
+        let keys: Vec<Key> = found.iter().map(|file| Key::of_bytes(file.path.as_bytes())).collect();
+        let known = || KnownContents::read(folder.path(), "corpus");
+        known().keep(found.iter().zip(&keys), now_ms() + 60_000);
+        let moved = [&found[7..9], &found[20..], &found[..5], &found[19..20]].concat();
+        for first in [0, 6, 39, 1000] {
+            let known = known();
+            let mut cursor = known.cursor(first);
+            assert!(moved.iter().all(|file| cursor.key(file) == Some(Key::of_bytes(file.path.as_bytes()))), "{first}");
+            let mut unknown = found[3].clone();
+            unknown.path += "x";
+            assert_eq!(cursor.key(&unknown), None);
+            assert_eq!(cursor.key(&found[4]), Some(keys[4]));
         }
     }
 
@@ -159,16 +174,17 @@ mod tests {
         let key = Key::of_bytes(b"a");
         let read = || KnownContents::read(folder.path(), "corpus");
         read().keep([(&found[0], &key)].into_iter(), now_ms() + 60_000);
+        let first = || read().cursor(0).key(&found[0]);
         let path = read().path;
         let whole = fs::read(&path).unwrap();
-        assert_eq!(read().key(&found[0]), Some(key));
+        assert_eq!(first(), Some(key));
         for place in 0..whole.len() {
             let mut damaged = whole.clone();
             damaged[place] ^= 1;
             fs::write(&path, &damaged).unwrap();
-            assert_eq!(read().key(&found[0]), None, "byte {place}");
+            assert_eq!(first(), None, "byte {place}");
             fs::write(&path, &whole[..place]).unwrap();
-            assert_eq!(read().key(&found[0]), None, "cut at {place}");
+            assert_eq!(first(), None, "cut at {place}");
         }
     }
 }

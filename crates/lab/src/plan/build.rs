@@ -151,7 +151,8 @@ impl Plan {
                 _ => format!("load {} files", shard.len()),
             };
             let files = PlannedFiles::new(inputs.files, shard);
-            let known = files.iter().filter_map(|(file, _)| inputs.metadata.get_key_value(&file.path));
+            let described = files.iter().filter(|_| !inputs.metadata.is_empty());
+            let known = described.filter_map(|(file, _)| inputs.metadata.get_key_value(&file.path));
             let metadata = known.map(|(path, known)| (path.clone(), known.clone())).collect();
             self.add(inputs, work::LoadWork { files, metadata }, || label)
         };

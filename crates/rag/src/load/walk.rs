@@ -63,7 +63,9 @@ pub(super) fn folder(root: &Path, links: Links) -> Result<WalkResult, WalkError>
     let mut seen = WalkResult::default();
     let mut found = Vec::new();
     let hidden = |name: &std::ffi::OsStr| name.as_encoded_bytes().starts_with(b".");
-    let mut walk = WalkDir::new(root).follow_links(true).sort_by_file_name().into_iter();
+    // By name: the paths of a folder's entries differ only in their last parts, which are not looked for in each comparison.
+    let by_name = |one: &DirEntry, other: &DirEntry| one.path().as_os_str().cmp(other.path().as_os_str());
+    let mut walk = WalkDir::new(root).follow_links(true).sort_by(by_name).into_iter();
     while let Some(entry) = walk.next() {
         let Ok(entry) = entry.map_err(|error| seen.record_failure(root, &error)) else { continue };
         let is_folder = entry.file_type().is_dir();
