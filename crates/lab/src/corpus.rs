@@ -141,8 +141,8 @@ pub(crate) async fn list(session: &Session, mistakes: &mut Vec<String>) -> Resul
     };
     let paths = || listing.files.iter().map(|file| file.path.as_str());
     let pdf_library = bind_pdf_library(&session.context().directory, paths(), mistakes)?;
-    let known = known_paths(paths(), &listing.rejected, &listing.unread);
-    let metadata = read_table(session, &known, mistakes)?;
+    let known = || known_paths(paths(), &listing.rejected, &listing.unread);
+    let metadata = read_table(session, known, mistakes)?;
     Ok(ListedCorpus { source, listing, metadata, pdf_library })
 }
 
@@ -197,7 +197,7 @@ pub(crate) async fn survey(session: &Session, mistakes: &mut Vec<String>) -> Res
         files.files.iter().map(|(file, _)| file.path.as_str()),
         mistakes,
     )?;
-    let metadata = read_table(session, &files.known_paths(), mistakes)?;
+    let metadata = read_table(session, || files.known_paths(), mistakes)?;
     Ok(CorpusSurvey { source, read_ms, files, metadata, pdf_library, ..CorpusSurvey::default() })
 }
 
@@ -338,13 +338,13 @@ fn known_paths<'a>(
 }
 
 /// Reads the corpus' table of metadata, by document; nothing without a table. Its mistakes are added to the others.
-/// `known` are the paths that the corpus has.
+/// `known` gives the paths that the corpus has.
 ///
 /// # Errors
 /// If the file cannot be read.
-fn read_table(
+fn read_table<'a>(
     session: &Session,
-    known: &BTreeSet<&str>,
+    known: impl FnOnce() -> BTreeSet<&'a str>,
     mistakes: &mut Vec<String>,
 ) -> Result<BTreeMap<String, Metadata>, Error> {
     let Some(written) = &session.experiment.corpus.metadata else { return Ok(BTreeMap::new()) };
@@ -357,6 +357,7 @@ fn read_table(
             return Ok(BTreeMap::new());
         }
     };
+    let known = known();
     let mut unknown = rows.iter().filter(|(path, _)| !known.contains(path.as_str()));
     for (path, row) in unknown.by_ref().take(NAMED) {
         let line = row.line;

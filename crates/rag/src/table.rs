@@ -13,7 +13,7 @@ use crate::{
     index::{EntryTexts, map_file},
     types::{Chunk, Hit, Passage, Span},
 };
-use bytes::{TableBytes, TableParts};
+use bytes::{OwnBytes, TableBytes, TableParts};
 use columns::{FilterCache, FilteredEntries};
 use std::{fmt, fs::File, ops::Range, sync::Arc};
 use writer::{failed, path_hash};
@@ -74,7 +74,7 @@ impl ChunkTable {
     /// # Errors
     /// [`Error::Failed`] if the bytes are not a whole table.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, Error> {
-        Self::open(TableBytes::Owned(bytes))
+        Self::open(TableBytes::new(OwnBytes::Memory(bytes), None))
     }
 
     /// Maps a file that a [`ChunkTableWriter`] of this process has written, and that nobody else can change.
@@ -82,7 +82,19 @@ impl ChunkTable {
     /// # Errors
     /// [`Error::Failed`] if it cannot be mapped or is not a whole table.
     pub fn map(file: &File) -> Result<Self, Error> {
-        Self::open(TableBytes::Mapped(map_file(file).map_err(failed)?))
+        Self::map_all(file, None)
+    }
+
+    /// [`ChunkTable::map`] of a table that was written [over](ChunkTableWriter::over) `below`.
+    ///
+    /// # Errors
+    /// As [`ChunkTable::map`].
+    pub fn map_over(file: &File, below: &Self) -> Result<Self, Error> {
+        Self::map_all(file, Some(below.bytes.lowest().clone()))
+    }
+
+    fn map_all(file: &File, below: Option<Arc<OwnBytes>>) -> Result<Self, Error> {
+        Self::open(TableBytes::new(OwnBytes::Mapped(map_file(file).map_err(failed)?), below))
     }
 
     fn open(bytes: TableBytes) -> Result<Self, Error> {

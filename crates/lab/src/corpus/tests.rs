@@ -70,7 +70,7 @@ fn table(bytes: Option<&str>, files: &CorpusFiles) -> (Result<BTreeMap<String, M
         std::fs::write(folder.path().join("table.csv"), bytes).unwrap();
     }
     let mut mistakes = Vec::new();
-    (read_table(&session, &files.known_paths(), &mut mistakes), mistakes)
+    (read_table(&session, || files.known_paths(), &mut mistakes), mistakes)
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn without_a_table_nothing_is_said_and_a_table_that_is_not_there_is_an_error() {
     let experiment = text("chunker = \"sentence\"\nretriever = \"bm25\"", "metrics = [\"recall\"]");
     let session = session(folder.path(), &experiment);
     let mut mistakes = Vec::new();
-    assert!(read_table(&session, &BTreeSet::new(), &mut mistakes).unwrap().is_empty());
+    assert!(read_table(&session, BTreeSet::new, &mut mistakes).unwrap().is_empty());
     assert!(mistakes.is_empty());
     let (found, mistakes) = table(None, &CorpusFiles::default());
     assert!(matches!(found, Err(Error::File { operation: "read", .. })) && mistakes.is_empty(), "{found:?}");

@@ -42,11 +42,41 @@ pub(super) struct KeptContent {
     version: u32,
     /// The hash of the file; none if it holds a checksum of its own.
     pub(super) hash: Option<Key>,
+    /// The file that it is written over, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) below: Option<LowerFile>,
     /// The names of its shards, each with the number of its rows, in order.
     shards: Vec<(String, u32)>,
 }
 
+/// A kept file that holds most of the content of another one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct LowerFile {
+    /// Its name in the folder.
+    pub(super) name: String,
+    pub(super) hash: Key,
+    /// At least so many rows of the other file are in this one.
+    pub(super) rows: u32,
+}
+
+impl LowerFile {
+    fn paths(&self, folder: &Path) -> KeptPaths {
+        let file = folder.join(&self.name);
+        KeptPaths { content: file.with_extension(CONTENT), file }
+    }
+}
+
 impl KeptContent {
+    /// The content of a file with these shards: their names, and how many rows each has.
+    pub(super) fn new(shards: Vec<(String, u32)>, hash: Option<Key>) -> Self {
+        Self { version: VERSION, hash, below: None, shards }
+    }
+
+    /// The same for a file that is written over another one, if there is one.
+    pub(super) fn over(self, below: Option<LowerFile>) -> Self {
+        Self { below, ..self }
+    }
+
     /// The names of the shards, each with its rows, and the number of all rows.
     fn rows(&self) -> (HashMap<String, Range<u32>>, usize) {
         let mut next = 0u32;
@@ -87,15 +117,35 @@ pub(super) struct SimilarFile<T> {
     file: Arc<T>,
     /// The rows of each of its shards.
     rows: HashMap<String, Range<u32>>,
+    /// The hash of the file, as in its [`KeptContent`].
+    hash: Option<Key>,
+    below: Option<LowerFile>,
     paths: KeptPaths,
     /// Whether it has most of the shards that are wanted.
     is_replaced: bool,
 }
 
 impl<T> SimilarFile<T> {
+    pub(super) fn file(&self) -> &T {
+        &self.file
+    }
+
     /// Removes the file, which turned out to be of no use.
     pub(super) fn remove(&self) {
         self.paths.remove();
+    }
+
+    /// The file that is below one that takes most rows of this file: this file, or the one below it. None if it has no hash.
+    /// Of the rows of this file, `taken` of `all` are taken.
+    pub(super) fn lower(&self, taken: u32, all: u32) -> Option<LowerFile> {
+        let lost = all.saturating_sub(taken);
+        match &self.below {
+            Some(below) => Some(LowerFile { rows: below.rows.saturating_sub(lost), ..below.clone() }),
+            None => {
+                let name = self.paths.file.file_name()?.to_str()?.to_owned();
+                Some(LowerFile { name, hash: self.hash?, rows: all - lost })
+            }
+        }
     }
 }
 
@@ -161,7 +211,7 @@ impl KeptFiles {
             return None;
         }
         let opened = open(&paths.file, &content)?;
-        paths.note_use();
+        self.note_use(&paths, &content);
         Some(opened)
     }
 
@@ -193,7 +243,8 @@ impl KeptFiles {
             match open(&paths.file, &content).filter(|(_, n_rows)| *n_rows == expected) {
                 Some((file, _)) => {
                     let is_replaced = 2 * common > names.len();
-                    Some(SimilarFile { file: Arc::new(file), rows, paths, is_replaced })
+                    let KeptContent { hash, below, .. } = content;
+                    Some(SimilarFile { file: Arc::new(file), rows, hash, below, paths, is_replaced })
                 }
                 None => {
                     paths.remove();
@@ -212,26 +263,28 @@ impl KeptFiles {
         std::fs::hard_link(file, kept).is_ok()
     }
 
-    /// Lists the shards of a file that is in the folder already, so that it is found again: their names, and how many rows each
-    /// has. If most of its rows were taken from another file, that one is removed.
-    pub(super) fn keep<T>(
-        &self,
-        shards: Vec<(String, u32)>,
-        hash: Option<Key>,
-        taken_from: Option<&SimilarFile<T>>,
-    ) -> Result<(), Error> {
-        let names: Vec<String> = shards.iter().map(|(name, _)| name.clone()).collect();
+    /// Lists the content of a file that is in the folder already, so that it is found again. If most of its rows were taken
+    /// from another file, that one is removed, unless it is below this one.
+    pub(super) fn keep<T>(&self, content: &KeptContent, taken_from: Option<&SimilarFile<T>>) -> Result<(), Error> {
+        let names: Vec<String> = content.shards.iter().map(|(name, _)| name.clone()).collect();
         let paths = self.paths(&names);
-        let content = serde_json::to_vec(&KeptContent { version: VERSION, hash, shards }).map_err(Error::table)?;
         // Without this list, the file is made anew the next time.
-        if write_with_checksum(&paths.content, content).is_ok() {
-            paths.note_use();
+        if write_with_checksum(&paths.content, serde_json::to_vec(content).map_err(Error::table)?).is_ok() {
+            self.note_use(&paths, content);
         }
-        if let Some(replaced) = taken_from.filter(|similar| similar.is_replaced && similar.paths != paths) {
-            replaced.paths.remove();
+        if let Some(replaced) = taken_from.filter(|similar| similar.is_replaced) {
+            let lower = |below: &LowerFile| below.paths(&self.folder);
+            let stays = [Some(paths), content.below.as_ref().map(lower)];
+            let old = [Some(replaced.paths.clone()), replaced.below.as_ref().map(lower)];
+            old.iter().filter(|old| !stays.contains(old)).flatten().for_each(KeptPaths::remove);
         }
         remove_unused_files(&self.folder);
         Ok(())
+    }
+
+    fn note_use(&self, paths: &KeptPaths, content: &KeptContent) {
+        let lower = content.below.as_ref().map(|below| below.paths(&self.folder));
+        [Some(paths.clone()), lower].iter().flatten().for_each(KeptPaths::note_use);
     }
 }
 

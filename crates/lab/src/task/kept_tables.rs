@@ -1,9 +1,10 @@
 //! Tables of chunks that stay on this machine. Whoever opens the same shards again maps the file. A table of nearly the same
-//! shards takes the rows of the shards that it has in common with another, and decodes only the others.
+//! shards takes the rows of the shards that it has in common with another, and decodes only the others. If the tables are
+//! large, it is written over the other one: the texts of the rows that it takes are not written again.
 
 use super::{
     RunContext,
-    kept_files::{KeptContent, KeptFiles, RowSource, SimilarFile, TakenRows, row_sources},
+    kept_files::{KeptContent, KeptFiles, LowerFile, RowSource, SimilarFile, TakenRows, row_sources},
 };
 use crate::{
     Error,
@@ -31,7 +32,14 @@ const ROWS_AT_ONCE: u32 = 1 << 14;
 
 /// The tables of chunks in a folder of this machine.
 #[derive(Debug)]
-pub(super) struct KeptTables(Arc<KeptFiles>);
+pub(super) struct KeptTables {
+    files: Arc<KeptFiles>,
+    /// Tables are written over a file that has at least so many bytes.
+    least_below: u64,
+}
+
+/// [`KeptTables::least_below`]: smaller files are written again in less than a tenth of a second.
+const LEAST_BELOW: u64 = 64 << 20;
 
 /// The rows of a part of a table.
 enum ReadRows {
@@ -43,7 +51,8 @@ enum ReadRows {
 
 impl KeptTables {
     pub(super) fn new(scratch: &Path) -> Self {
-        Self(Arc::new(KeptFiles::new(scratch.join(layout::CHUNK_TABLES), "table of chunks", TABLE)))
+        let files = Arc::new(KeptFiles::new(scratch.join(layout::CHUNK_TABLES), "table of chunks", TABLE));
+        Self { files, least_below: LEAST_BELOW }
     }
 
     /// The table of shards of chunks with these names.
@@ -54,18 +63,21 @@ impl KeptTables {
         shards: &[TaskId],
         names: &[String],
     ) -> Result<ChunkTable, Error> {
-        let (files, wanted) = (self.0.clone(), names.to_vec());
+        let (files, wanted) = (self.files.clone(), names.to_vec());
         let find = move || match files.open(&wanted, open_table) {
-            Some(table) => Ok(table),
-            None => Err(files.find_similar(&wanted, |path, content| {
-                let table = open_table(path, content)?;
-                let rows = table.len();
-                Some((table, rows))
-            })),
+            Some(table) => (Some(table), None),
+            None => {
+                let open = |path: &Path, content: &KeptContent| {
+                    let table = open_table(path, content)?;
+                    let rows = table.len();
+                    Some((table, rows))
+                };
+                (None, files.find_similar(&wanted, open))
+            }
         };
         match compute(find).await? {
-            Ok(table) => Ok(table),
-            Err(similar) => self.write(cx, inputs, (shards, names), similar).await,
+            (Some(table), _) => Ok(table),
+            (None, similar) => self.write(cx, inputs, (shards, names), similar).await,
         }
     }
 
@@ -77,19 +89,23 @@ impl KeptTables {
         (shards, names): (&[TaskId], &[String]),
         similar: Option<SimilarFile<ChunkTable>>,
     ) -> Result<ChunkTable, Error> {
-        let path = self.0.paths(names).file;
+        let path = self.files.paths(names).file;
         let failed = |source| Error::file("write", &path, source);
         let draft = StagedFile::beside(&path)?;
         let file = File::options().read(true).write(true).create_new(true).open(draft.path()).map_err(failed)?;
         let file = BufWriter::with_capacity(WRITTEN_AT_ONCE, KeyWriter::new(file));
+        let sources = row_sources(names, similar.as_ref(), ROWS_AT_ONCE);
+        let below = similar.as_ref().and_then(|similar| self.lower(&path, similar, &sources));
         let mut writer = ChunkTableWriter::checked(file);
+        if let Some(similar) = similar.as_ref().filter(|_| below.is_some()) {
+            writer = writer.over(similar.file());
+        }
         let rows_of = async |source: RowSource<ChunkTable>| -> Result<ReadRows, Error> {
             Ok(match source {
                 RowSource::Taken(taken) => ReadRows::Taken(taken),
                 RowSource::Read(place) => ReadRows::Decoded(decode_shard::<Chunk>(cx, inputs, shards[place]).await?),
             })
         };
-        let sources = row_sources(names, similar.as_ref(), ROWS_AT_ONCE);
         let mut read = stream::iter(sources).map(rows_of).buffered(SHARDS_AT_ONCE);
         let mut written: Vec<u32> = Vec::with_capacity(names.len());
         while let Some(rows) = read.try_next().await? {
@@ -100,18 +116,50 @@ impl KeptTables {
         drop(read);
         let target = compute(move || writer.finish()).await??;
         let (file, hash) = target.into_inner().map_err(|error| failed(error.into_error()))?.finish();
-        let table = compute(move || ChunkTable::map(&file)).await??;
+        let table = match similar.as_ref().filter(|_| below.is_some()) {
+            Some(similar) => ChunkTable::map_over(&file, similar.file())?,
+            None => ChunkTable::map(&file)?,
+        };
         std::fs::rename(draft.path(), &path).map_err(failed)?;
-        self.0.keep(names.iter().cloned().zip(written).collect(), Some(hash), similar.as_ref())?;
+        let content = KeptContent::new(names.iter().cloned().zip(written).collect(), Some(hash));
+        self.files.keep(&content.over(below), similar.as_ref())?;
         Ok(table)
+    }
+
+    /// The file that a table is written over: none if it is small, or if less than three quarters of the rows would be there.
+    fn lower(
+        &self,
+        path: &Path,
+        similar: &SimilarFile<ChunkTable>,
+        sources: &[RowSource<ChunkTable>],
+    ) -> Option<LowerFile> {
+        let taken = |source: &RowSource<ChunkTable>| match source {
+            RowSource::Taken(taken) => taken.rows.len() as u32,
+            RowSource::Read(_) => 0,
+        };
+        let all = similar.file().len() as u32;
+        let lower = similar.lower(sources.iter().map(taken).sum(), all)?;
+        let bytes = std::fs::metadata(path.with_file_name(&lower.name)).ok()?.len();
+        let is_most = u64::from(lower.rows) * 4 >= u64::from(all) * 3;
+        (is_most && bytes >= self.least_below).then_some(lower)
     }
 }
 
-/// Maps a kept table. None if it is missing or damaged.
+/// Maps a kept table. None if it, or the file below it, is missing or damaged.
 fn open_table(path: &Path, content: &KeptContent) -> Option<ChunkTable> {
+    let file = open_intact(path, content.hash?)?;
+    match &content.below {
+        Some(below) => {
+            let lower = ChunkTable::map(&open_intact(&path.with_file_name(&below.name), below.hash)?).ok()?;
+            ChunkTable::map_over(&file, &lower).ok()
+        }
+        None => ChunkTable::map(&file).ok(),
+    }
+}
+
+fn open_intact(path: &Path, hash: Key) -> Option<File> {
     let file = File::open(path).ok()?;
-    let is_intact = Key::of_reader(&file).is_ok_and(|hash| content.hash == Some(hash));
-    if is_intact { ChunkTable::map(&file).ok() } else { None }
+    Key::of_reader(&file).is_ok_and(|found| found == hash).then_some(file)
 }
 
 /// Decodes the rows of a shard as chunks.
@@ -136,7 +184,7 @@ fn push_rows<W: Write>(
             vec![u32::try_from(chunks.len()).map_err(Error::table)?]
         }
         ReadRows::Taken(TakenRows { file, mut rows, of_shards }) => {
-            rows.try_for_each(|row| writer.push_row(&file.chunk(row)))?;
+            rows.try_for_each(|row| writer.push_row(&file, row))?;
             of_shards
         }
     };

@@ -1,7 +1,7 @@
 //! Dense indexes that stay on this machine, under a second name. An index of nearly the same shards takes their vectors from
 //! there, and decodes only the shards that are new.
 
-use super::kept_files::{KeptFiles, SimilarFile};
+use super::kept_files::{KeptContent, KeptFiles, SimilarFile};
 use crate::{Error, blocking::compute, layout};
 use rag::index::{DenseIndex, Index, IndexKind};
 use std::{
@@ -44,7 +44,7 @@ impl KeptVectors {
             let names: Vec<String> = shards.iter().map(|(name, _)| name.clone()).collect();
             // Where the file system has no second names for a file, the next index decodes all shards.
             match files.link(&names, &index) {
-                true => files.keep(shards, None, taken_from.as_ref()),
+                true => files.keep(&KeptContent::new(shards, None), taken_from.as_ref()),
                 false => Ok(()),
             }
         };

@@ -7,12 +7,16 @@
 //! footer      the number of each of these
 //! ```
 //!
+//! A table that is written over another one does not repeat its texts. Places then count from the start of the other table:
+//! its own first byte is at the place behind the last one of the other.
+//!
 //! A group is a run of chunks with the same document, title and metadata. A row is found without an index: by its
 //! segment and its place in it. A search reads the records and texts of its hits and touches no other part of the file.
 
 use super::chunk::TableChunk;
 use crate::types::Span;
 use memmap2::Mmap;
+use std::sync::Arc;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"RVCHUNK\n");
 /// The rows of a segment, except the last.
@@ -30,18 +34,81 @@ pub(super) const HAS_PAGE: u8 = 1 << 4;
 
 /// Bytes in memory, or those of a mapped file.
 #[derive(Debug)]
-pub(super) enum TableBytes {
-    Owned(Vec<u8>),
+pub(super) enum OwnBytes {
+    Memory(Vec<u8>),
     Mapped(Mmap),
 }
 
-impl TableBytes {
-    pub(super) fn all(&self) -> &[u8] {
+impl OwnBytes {
+    fn all(&self) -> &[u8] {
         match self {
-            Self::Owned(bytes) => bytes,
+            Self::Memory(bytes) => bytes,
             Self::Mapped(map) => map,
         }
     }
+
+    pub(super) fn len(&self) -> usize {
+        self.all().len()
+    }
+}
+
+/// The bytes of a table. If it was written over another table, those of that one come first.
+#[derive(Debug)]
+pub(super) struct TableBytes {
+    below: Option<Arc<OwnBytes>>,
+    own: Arc<OwnBytes>,
+}
+
+impl TableBytes {
+    pub(super) fn new(own: OwnBytes, below: Option<Arc<OwnBytes>>) -> Self {
+        Self { below, own: Arc::new(own) }
+    }
+
+    pub(super) fn all(&self) -> AllBytes<'_> {
+        AllBytes { below: self.below.as_ref().map_or(&[], |below| below.all()), own: self.own.all() }
+    }
+
+    /// What a table that is written over this one has below its own bytes: this table, or the one below it.
+    pub(super) fn lowest(&self) -> &Arc<OwnBytes> {
+        self.below.as_ref().unwrap_or(&self.own)
+    }
+}
+
+/// The bytes of a table by their places.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct AllBytes<'a> {
+    below: &'a [u8],
+    own: &'a [u8],
+}
+
+impl<'a> AllBytes<'a> {
+    /// The bytes from a place on. Nothing is partly below and partly not.
+    fn from(&self, at: usize) -> &'a [u8] {
+        match at.checked_sub(self.below.len()) {
+            Some(own) => &self.own[own..],
+            None => &self.below[at..],
+        }
+    }
+
+    fn u32_at(&self, at: usize) -> u32 {
+        self.from(at).first_chunk().copied().map_or(0, u32::from_le_bytes)
+    }
+
+    fn u64_at(&self, at: usize) -> u64 {
+        self.from(at).first_chunk().copied().map_or(0, u64::from_le_bytes)
+    }
+
+    fn text_at(&self, at: usize, length: u32) -> &'a str {
+        str::from_utf8(&self.from(at)[..length as usize]).unwrap_or_default()
+    }
+}
+
+/// Where the text of a chunk stands, with the white space behind it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TextPlace {
+    pub(super) start: u64,
+    pub(super) length: u32,
+    pub(super) space: u32,
 }
 
 /// Where the parts of a table lie in its bytes.
@@ -64,12 +131,12 @@ impl TableParts {
     }
 
     /// Reads the footer; none if the bytes are not a whole table.
-    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
-        let start = bytes.len().checked_sub(FOOTER_BYTES)?;
-        let number = |i: usize| u64_at(bytes, start + 8 * i) as usize;
+    pub(super) fn read(bytes: AllBytes<'_>) -> Option<Self> {
+        let start = bytes.below.len() + bytes.own.len().checked_sub(FOOTER_BYTES)?;
+        let number = |i: usize| bytes.u64_at(start + 8 * i) as usize;
         let parts =
             Self { rows: number(0), groups: number(1), documents: number(2), searchable: number(3), tail: number(4) };
-        (u64_at(bytes, start + 40) == MAGIC && parts.end() == Some(start)).then_some(parts)
+        (bytes.u64_at(start + 40) == MAGIC && parts.end() == Some(start)).then_some(parts)
     }
 
     fn group_places(&self) -> usize {
@@ -100,80 +167,93 @@ impl TableParts {
     }
 
     /// The rows that indexes hold.
-    pub(super) fn read_searchable(&self, bytes: &[u8]) -> Vec<u32> {
+    pub(super) fn read_searchable(&self, bytes: AllBytes<'_>) -> Vec<u32> {
         let start = self.searchable_rows();
-        (0..self.searchable).map(|i| u32_at(bytes, start + 4 * i)).collect()
+        (0..self.searchable).map(|i| bytes.u32_at(start + 4 * i)).collect()
     }
 
     /// Path, title and metadata of the chunks of a group.
-    pub(super) fn group<'a>(&self, bytes: &'a [u8], group: usize) -> ChunkGroup<'a> {
-        let at = u64_at(bytes, self.group_places() + 8 * group) as usize;
-        let [document, book, metadata] = [0, 4, 8].map(|offset| u32_at(bytes, at + offset));
+    pub(super) fn group<'a>(&self, bytes: AllBytes<'a>, group: usize) -> ChunkGroup<'a> {
+        let at = bytes.u64_at(self.group_places() + 8 * group) as usize;
+        let [document, book, metadata] = [0, 4, 8].map(|offset| bytes.u32_at(at + offset));
         let start = at + 12;
         let book_start = start + document as usize;
         let metadata_start = book_start + if book == NO_TEXT { 0 } else { book as usize };
         ChunkGroup {
-            document: text_at(bytes, start, document),
-            book: (book != NO_TEXT).then(|| text_at(bytes, book_start, book)),
-            metadata: text_at(bytes, metadata_start, metadata),
+            document: bytes.text_at(start, document),
+            book: (book != NO_TEXT).then(|| bytes.text_at(book_start, book)),
+            metadata: bytes.text_at(metadata_start, metadata),
         }
     }
 
     /// The rows of documents whose paths have this hash, the last first.
-    pub(super) fn documents_with(&self, bytes: &[u8], hash: u64) -> impl Iterator<Item = (u32, u32)> {
+    pub(super) fn documents_with(&self, bytes: AllBytes<'_>, hash: u64) -> impl Iterator<Item = (u32, u32)> {
         let (hashes, rows) = (self.hashes(), self.document_rows());
-        let hash_at = move |i: usize| u64_at(bytes, hashes + 8 * i);
+        let hash_at = move |i: usize| bytes.u64_at(hashes + 8 * i);
         let (mut from, mut to) = (0, self.documents);
         while from < to {
             let middle = from + (to - from) / 2;
             if hash_at(middle) <= hash { from = middle + 1 } else { to = middle }
         }
         let same = (0..from).rev().take_while(move |&i| hash_at(i) == hash);
-        same.map(move |i| (u32_at(bytes, rows + 8 * i), u32_at(bytes, rows + 8 * i + 4)))
+        same.map(move |i| (bytes.u32_at(rows + 8 * i), bytes.u32_at(rows + 8 * i + 4)))
     }
 
     /// Where the record of a row begins.
-    fn record(&self, bytes: &[u8], row: usize) -> usize {
+    fn record(&self, bytes: AllBytes<'_>, row: usize) -> usize {
         assert!(row < self.rows, "there is no row {row} in a table of {}", self.rows);
-        let segment = u64_at(bytes, self.tail + 8 * (row / SEGMENT_ROWS)) as usize;
+        let segment = bytes.u64_at(self.tail + 8 * (row / SEGMENT_ROWS)) as usize;
         segment + row % SEGMENT_ROWS * RECORD_BYTES
     }
 
-    pub(super) fn group_of_row(&self, bytes: &[u8], row: usize) -> usize {
-        u32_at(bytes, self.record(bytes, row) + 28) as usize
+    pub(super) fn group_of_row(&self, bytes: AllBytes<'_>, row: usize) -> usize {
+        bytes.u32_at(self.record(bytes, row) + 28) as usize
     }
 
     /// The row of chunk 0 of the same document.
-    pub(super) fn first_of_row(&self, bytes: &[u8], row: usize) -> u32 {
-        u32_at(bytes, self.record(bytes, row) + 36)
+    pub(super) fn first_of_row(&self, bytes: AllBytes<'_>, row: usize) -> u32 {
+        bytes.u32_at(self.record(bytes, row) + 36)
     }
 
     /// The page on which a row's chunk starts.
-    pub(super) fn page_of_row(&self, bytes: &[u8], row: usize) -> Option<u32> {
+    pub(super) fn page_of_row(&self, bytes: AllBytes<'_>, row: usize) -> Option<u32> {
         let at = self.record(bytes, row);
-        (bytes[at + 72] & HAS_PAGE != 0).then(|| u32_at(bytes, at + 52))
+        (bytes.from(at + 72)[0] & HAS_PAGE != 0).then(|| bytes.u32_at(at + 52))
     }
 
     /// The headings above a row's chunk.
-    pub(super) fn heading_of_row<'a>(&self, bytes: &'a [u8], row: usize) -> Option<&'a str> {
+    pub(super) fn heading_of_row<'a>(&self, bytes: AllBytes<'a>, row: usize) -> Option<&'a str> {
         let at = self.record(bytes, row);
-        let length = u32_at(bytes, at + 64);
-        (length != NO_TEXT).then(|| text_at(bytes, u64_at(bytes, at + 56) as usize, length))
+        let length = bytes.u32_at(at + 64);
+        (length != NO_TEXT).then(|| bytes.text_at(bytes.u64_at(at + 56) as usize, length))
     }
 
-    pub(super) fn chunk<'a>(&self, bytes: &'a [u8], row: usize) -> TableChunk<'a> {
+    /// Where the text of a row's chunk stands.
+    pub(super) fn text_of_row(&self, bytes: AllBytes<'_>, row: usize) -> TextPlace {
         let at = self.record(bytes, row);
-        let small = |offset: usize| u32_at(bytes, at + offset);
-        let large = |offset: usize| u64_at(bytes, at + offset) as usize;
-        let (flags, level) = (bytes[at + 72], bytes[at + 73]);
+        TextPlace { start: bytes.u64_at(at), length: bytes.u32_at(at + 24), space: bytes.u32_at(at + 68) }
+    }
+
+    pub(super) fn chunk<'a>(&self, bytes: AllBytes<'a>, row: usize) -> TableChunk<'a> {
+        let TextPlace { start, length, space } = self.text_of_row(bytes, row);
+        let text = bytes.text_at(start as usize, length);
+        let space = bytes.text_at(start as usize + length as usize, space);
+        TableChunk { text, space, ..self.chunk_without_text(bytes, row) }
+    }
+
+    /// A row's chunk, as if its text and the white space behind it were empty.
+    pub(super) fn chunk_without_text<'a>(&self, bytes: AllBytes<'a>, row: usize) -> TableChunk<'a> {
+        let at = self.record(bytes, row);
+        let small = |offset: usize| bytes.u32_at(at + offset);
+        let large = |offset: usize| bytes.u64_at(at + offset) as usize;
+        let (flags, level) = (bytes.from(at + 72)[0], bytes.from(at + 73)[0]);
         let linked = |flag: u8, offset: usize| (flags & flag != 0).then(|| small(offset));
-        let (text, length) = (large(0), small(24));
         let group = self.group(bytes, small(28) as usize);
         TableChunk {
             document: group.document,
             number: small(32),
             span: Span { start: large(8), end: large(16) },
-            text: text_at(bytes, text, length),
+            text: "",
             searchable: flags & SEARCHABLE != 0,
             level,
             parent: linked(HAS_PARENT, 40),
@@ -182,7 +262,7 @@ impl TableParts {
             page: linked(HAS_PAGE, 52),
             book: group.book,
             heading: self.heading_of_row(bytes, row),
-            space: text_at(bytes, text + length as usize, small(68)),
+            space: "",
             metadata: group.metadata,
         }
     }
@@ -195,16 +275,4 @@ pub(super) struct ChunkGroup<'a> {
     pub(super) book: Option<&'a str>,
     /// As JSON; empty if there is none.
     pub(super) metadata: &'a str,
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    bytes[at..].first_chunk().copied().map_or(0, u32::from_le_bytes)
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    bytes[at..].first_chunk().copied().map_or(0, u64::from_le_bytes)
-}
-
-fn text_at(bytes: &[u8], at: usize, length: u32) -> &str {
-    str::from_utf8(&bytes[at..at + length as usize]).unwrap_or_default()
 }

@@ -117,18 +117,50 @@ fn many_chunks() -> Vec<Chunk> {
     chunks
 }
 
-/// The same chunks in memory and in a mapped file.
-fn both_tables(chunks: &[Chunk]) -> [ChunkTable; 2] {
+/// The same chunks in memory, in a mapped file, and in a file over another table, twice.
+fn all_tables(chunks: &[Chunk]) -> [ChunkTable; 4] {
     let mut writer = ChunkTableWriter::checked(tempfile::tempfile().unwrap());
     chunks.iter().for_each(|chunk| writer.push(chunk).unwrap());
-    [ChunkTable::new(chunks.to_vec()), ChunkTable::map(&writer.finish().unwrap()).unwrap()]
+    let documents: Vec<&[Chunk]> = chunks.chunk_by(|a, b| a.document == b.document).collect();
+    // One with other texts, and without some documents.
+    let others = |documents: &[&[Chunk]], left_out: usize| {
+        let of = |(place, chunks): (usize, &&[Chunk])| {
+            let mut chunks = chunks.to_vec();
+            chunks.iter_mut().for_each(|chunk| chunk.text += if place % 9 == left_out { "changed" } else { "" });
+            if place % 7 == left_out { Vec::new() } else { chunks }
+        };
+        documents.iter().enumerate().flat_map(of).collect::<Vec<Chunk>>()
+    };
+    let base = ChunkTable::new(others(&documents, 1));
+    let lower = over(&base, &others(&documents, 2));
+    let tables = [over(&base, chunks), over(&lower, chunks)];
+    let [first, second] = tables;
+    [ChunkTable::new(chunks.to_vec()), ChunkTable::map(&writer.finish().unwrap()).unwrap(), first, second]
+}
+
+/// A table of these chunks that is written over another one.
+fn over(table: &ChunkTable, chunks: &[Chunk]) -> ChunkTable {
+    let mut writer = ChunkTableWriter::checked(tempfile::tempfile().unwrap()).over(table);
+    let mut referred = 0;
+    for chunk in chunks {
+        let known = table.rows_of_document(&chunk.document).find(|row| table.chunk(*row).to_chunk() == *chunk);
+        referred += usize::from(known.is_some());
+        match known {
+            Some(row) => writer.push_row(table, row).unwrap(),
+            None => writer.push(chunk).unwrap(),
+        }
+    }
+    assert!(2 * referred > chunks.len() && referred < chunks.len());
+    let file = writer.finish().unwrap();
+    assert!(ChunkTable::map(&file).is_err(), "it is no table by itself");
+    ChunkTable::map_over(&file, table).unwrap()
 }
 
 #[test]
-fn a_table_in_memory_or_in_a_file_gives_back_every_chunk_as_it_was() {
+fn a_table_in_memory_in_a_file_or_over_another_one_gives_back_every_chunk_as_it_was() {
     let chunks = many_chunks();
     assert!(chunks.len() > 5_000);
-    for table in both_tables(&chunks) {
+    for table in all_tables(&chunks) {
         assert_eq!(table.len(), chunks.len());
         for (row, chunk) in (0u32..).zip(&chunks) {
             assert_eq!(table.chunk(row).to_chunk(), *chunk);
@@ -168,7 +200,7 @@ fn filters_by_columns_let_the_same_chunks_pass_as_looking_at_each_chunk() {
         serde_json::json!({ "heading": { "ne": "Part 0" }, "year": { "ne": 2001 } }),
         serde_json::json!({ "year": 1900 }),
     ];
-    for table in both_tables(&many_chunks()) {
+    for table in all_tables(&many_chunks()) {
         for filter in &filters {
             let filter: Filter = serde_json::from_value(filter.clone()).unwrap();
             let passes = |chunk: &TableChunk<'_>| {

@@ -1,13 +1,18 @@
 //! Writes a table of chunks, chunk by chunk.
 
 use super::{
+    ChunkTable,
     bytes::{
-        HAS_NEXT, HAS_PAGE, HAS_PARENT, HAS_PREVIOUS, NO_TEXT, RECORD_BYTES, SEARCHABLE, SEGMENT_ROWS, TableParts,
+        HAS_NEXT, HAS_PAGE, HAS_PARENT, HAS_PREVIOUS, NO_TEXT, OwnBytes, RECORD_BYTES, SEARCHABLE, SEGMENT_ROWS,
+        TableParts, TextPlace,
     },
     chunk::TableChunk,
 };
 use crate::{Error, types::Chunk};
-use std::io::{self, Write};
+use std::{
+    io::{self, Write},
+    sync::Arc,
+};
 use store::Key;
 
 /// Numbers of the tail that are put together before they are written.
@@ -19,6 +24,8 @@ const NUMBERS_AT_ONCE: usize = 8192;
 pub struct ChunkTableWriter<W> {
     target: W,
     written: u64,
+    /// The bytes below those that are written. Texts that stand there are not written again.
+    below: Option<Arc<OwnBytes>>,
     /// Whether the links of chunks are checked.
     is_checked: bool,
     rows: usize,
@@ -74,6 +81,7 @@ impl<W: Write> ChunkTableWriter<W> {
         Self {
             target,
             written: 0,
+            below: None,
             is_checked: false,
             rows: 0,
             names: Vec::new(),
@@ -97,6 +105,16 @@ impl<W: Write> ChunkTableWriter<W> {
         Self { is_checked: true, ..Self::new(target) }
     }
 
+    /// Writes over another table: rows of it that are [pushed](Self::push_row) refer to their texts there, if that table, or
+    /// the one that it is over itself, lies at the bottom. Nothing may be written yet. Such a table is opened by
+    /// [`ChunkTable::map_over`].
+    #[must_use]
+    pub fn over(mut self, table: &ChunkTable) -> Self {
+        let below = table.bytes.lowest();
+        (self.written, self.below) = (below.len() as u64, Some(below.clone()));
+        self
+    }
+
     /// Adds the next chunk. Chunks of one document follow each other, in the order of their numbers.
     ///
     /// # Errors
@@ -108,14 +126,25 @@ impl<W: Write> ChunkTableWriter<W> {
             true => String::new(),
             false => serde_json::to_string(&chunk.metadata).map_err(failed)?,
         };
-        self.push_row(&TableChunk::of(chunk, &metadata))
+        self.push_with(&TableChunk::of(chunk, &metadata), None)
     }
 
     /// Adds a chunk of another table, as [`push`](Self::push).
     ///
     /// # Errors
     /// As [`push`](Self::push).
-    pub fn push_row(&mut self, chunk: &TableChunk<'_>) -> Result<(), Error> {
+    pub fn push_row(&mut self, table: &ChunkTable, row: u32) -> Result<(), Error> {
+        let (bytes, row) = (table.bytes.all(), row as usize);
+        let place = table.parts.text_of_row(bytes, row);
+        let below = self.below.as_ref().filter(|below| Arc::ptr_eq(below, table.bytes.lowest()));
+        match below.is_some_and(|below| place.start < below.len() as u64) {
+            true => self.push_with(&table.parts.chunk_without_text(bytes, row), Some(place)),
+            false => self.push_with(&table.parts.chunk(bytes, row), None),
+        }
+    }
+
+    /// Adds a chunk. Its text is written, unless it stands below.
+    fn push_with(&mut self, chunk: &TableChunk<'_>, below: Option<TextPlace>) -> Result<(), Error> {
         let row = u32::try_from(self.rows).map_err(|_| failed("there are more than 4,294,967,295 chunks"))?;
         let is_new_document = self.group.as_ref().is_none_or(|group| group.document != chunk.document);
         if is_new_document || chunk.number == 0 {
@@ -138,7 +167,11 @@ impl<W: Write> ChunkTableWriter<W> {
         if chunk.searchable {
             self.searchable.push(row);
         }
-        let record = self.record(chunk)?;
+        let text = match below {
+            Some(place) => place,
+            None => self.write_text(chunk)?,
+        };
+        let record = self.record(chunk, text)?;
         self.records.push(record);
         self.rows += 1;
         if self.records.len() == SEGMENT_ROWS { self.end_segment() } else { Ok(()) }
@@ -169,21 +202,27 @@ impl<W: Write> ChunkTableWriter<W> {
         Ok(())
     }
 
-    /// Writes the text of a chunk, and returns its record.
-    fn record(&mut self, chunk: &TableChunk<'_>) -> Result<PendingRecord, Error> {
-        let text = self.written;
+    /// Writes the text of a chunk, and the white space behind it.
+    fn write_text(&mut self, chunk: &TableChunk<'_>) -> Result<TextPlace, Error> {
+        let start = self.written;
+        let (length, space) = (length(chunk.text, "a chunk")?, length(chunk.space, "the white space after a chunk")?);
         self.write(chunk.text.as_bytes())?;
         self.write(chunk.space.as_bytes())?;
+        Ok(TextPlace { start, length, space })
+    }
+
+    /// The record of a chunk.
+    fn record(&mut self, chunk: &TableChunk<'_>, text: TextPlace) -> Result<PendingRecord, Error> {
         let (heading, heading_length) = match chunk.heading {
             None => (0, NO_TEXT),
             Some(heading) => (self.heading_place(heading), length(heading, "a heading")?),
         };
         let mut bytes = [0; RECORD_BYTES];
         let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
-        put(0, &text.to_le_bytes());
+        put(0, &text.start.to_le_bytes());
         put(8, &(chunk.span.start as u64).to_le_bytes());
         put(16, &(chunk.span.end as u64).to_le_bytes());
-        put(24, &length(chunk.text, "a chunk")?.to_le_bytes());
+        put(24, &text.length.to_le_bytes());
         put(28, &(self.group_rows.len() as u32 - 1).to_le_bytes());
         put(32, &chunk.number.to_le_bytes());
         put(36, &self.first.to_le_bytes());
@@ -201,7 +240,7 @@ impl<W: Write> ChunkTableWriter<W> {
             }
         }
         put(64, &heading_length.to_le_bytes());
-        put(68, &length(chunk.space, "the white space after a chunk")?.to_le_bytes());
+        put(68, &text.space.to_le_bytes());
         put(72, &[flags, chunk.level]);
         Ok(PendingRecord { bytes, heading })
     }

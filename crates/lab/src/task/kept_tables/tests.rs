@@ -35,12 +35,14 @@ fn shard(number: usize, word: &str) -> Vec<Chunk> {
 struct Shards {
     folder: tempfile::TempDir,
     names: Vec<String>,
+    least_below: u64,
 }
 
 impl Shards {
     /// So many shards; each holds its number as text.
     async fn new(count: usize) -> Self {
-        let mut shards = Self { folder: tempfile::tempdir().unwrap(), names: Vec::new() };
+        let folder = tempfile::tempdir().unwrap();
+        let mut shards = Self { folder, names: Vec::new(), least_below: LEAST_BELOW };
         for number in 0..count {
             let name = shards.put(number, &format!("word{number}")).await;
             shards.names.push(name);
@@ -71,7 +73,8 @@ impl Shards {
             inputs
         });
         let ids: Vec<TaskId> = (0..self.names.len()).collect();
-        let tables = KeptTables::new(&self.folder.path().join(scratch));
+        let mut tables = KeptTables::new(&self.folder.path().join(scratch));
+        tables.least_below = self.least_below;
         tables.open(&self.context(), &inputs, &ids, &self.names).await
     }
 
@@ -149,4 +152,54 @@ async fn a_damaged_table_is_made_anew_and_nothing_is_taken_from_it() {
     assert_eq!(chunks(&shards.open("scratch").await.unwrap()), whole[..8]);
     fs::write(&shards.files("scratch", CONTENT)[0], b"nonsense").unwrap();
     assert_eq!(chunks(&shards.open("scratch").await.unwrap()), whole[..8]);
+}
+
+#[tokio::test]
+async fn large_tables_are_written_over_the_first_one_until_much_of_it_is_of_no_use() {
+    let mut shards = Shards::new(40).await;
+    shards.least_below = 0;
+    shards.open("scratch").await.unwrap();
+    let first = shards.files("scratch", TABLE);
+    let mut tables = Vec::new();
+    for change in 0..12 {
+        let place = 3 * change;
+        shards.forget(&shards.names[place]);
+        shards.names[place] = shards.put(place, "changed").await;
+        let table = shards.open("scratch").await.unwrap();
+        shards.least_below = LEAST_BELOW;
+        assert_eq!(chunks(&table), chunks(&shards.open("fresh").await.unwrap()), "{change}");
+        shards.least_below = 0;
+        assert_eq!(chunks(&shards.open("scratch").await.unwrap()), chunks(&table), "opened again");
+        let files = shards.files("scratch", TABLE);
+        assert_eq!(files.len(), shards.files("scratch", CONTENT).len());
+        tables.push((files.len(), files.contains(&first[0])));
+    }
+    // After ten changes, a quarter of the rows of the first table are of no use.
+    let is_over = [(2, true); 10];
+    assert_eq!(tables[..10], is_over);
+    assert_eq!(tables[10], (1, false), "a whole table, and the others are gone");
+    assert_eq!(tables[11].0, 2);
+}
+
+#[tokio::test]
+async fn a_table_over_one_that_is_damaged_or_gone_is_made_anew() {
+    let mut shards = Shards::new(20).await;
+    shards.least_below = 0;
+    shards.open("scratch").await.unwrap();
+    let below = shards.files("scratch", TABLE).remove(0);
+    let old = std::mem::take(&mut shards.names[5]);
+    shards.names[5] = shards.put(5, "changed").await;
+    let expected = chunks(&shards.open("scratch").await.unwrap());
+    // The state before the change needs no shard: its table is still there.
+    let changed = std::mem::replace(&mut shards.names[5], old);
+    shards.forget(&changed);
+    let before = chunks(&shards.open("scratch").await.unwrap());
+    assert_eq!(before, (0..20).flat_map(|number| shard(number, &format!("word{number}"))).collect::<Vec<_>>());
+    shards.names[5] = shards.put(5, "changed").await;
+    let mut bytes = fs::read(&below).unwrap();
+    bytes[3] ^= 1;
+    fs::write(&below, &bytes).unwrap();
+    assert_eq!(chunks(&shards.open("scratch").await.unwrap()), expected);
+    assert!(!below.exists());
+    assert_eq!(chunks(&shards.open("scratch").await.unwrap()), expected);
 }
