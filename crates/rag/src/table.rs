@@ -10,10 +10,10 @@ pub use writer::ChunkTableWriter;
 
 use crate::{
     Error, Filter,
-    index::{EntryTexts, map_file},
+    index::EntryTexts,
     types::{Chunk, Hit, Passage, Span},
 };
-use bytes::{OwnBytes, TableBytes, TableParts};
+use bytes::{FileBytes, TableBytes, TableParts};
 use columns::{FilterCache, FilteredEntries};
 use std::{fmt, fs::File, ops::Range, sync::Arc};
 use writer::{failed, path_hash};
@@ -74,7 +74,7 @@ impl ChunkTable {
     /// # Errors
     /// [`Error::Failed`] if the bytes are not a whole table.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, Error> {
-        Self::open(TableBytes::new(OwnBytes::Memory(bytes), None))
+        Self::open(TableBytes::new(FileBytes::Memory(bytes), None))
     }
 
     /// Maps a file that a [`ChunkTableWriter`] of this process has written, and that nobody else can change.
@@ -85,16 +85,24 @@ impl ChunkTable {
         Self::map_all(file, None)
     }
 
-    /// [`ChunkTable::map`] of a table that was written [over](ChunkTableWriter::over) `below`.
+    /// [`ChunkTable::map`] of a table that was written [over another](ChunkTableWriter::checked_over), whose file is `lower`.
     ///
     /// # Errors
     /// As [`ChunkTable::map`].
-    pub fn map_over(file: &File, below: &Self) -> Result<Self, Error> {
-        Self::map_all(file, Some(below.bytes.lowest().clone()))
+    pub fn map_over(file: &File, lower: &File) -> Result<Self, Error> {
+        Self::map_all(file, Some(Arc::new(FileBytes::map(lower)?)))
     }
 
-    fn map_all(file: &File, below: Option<Arc<OwnBytes>>) -> Result<Self, Error> {
-        Self::open(TableBytes::new(OwnBytes::Mapped(map_file(file).map_err(failed)?), below))
+    /// [`ChunkTable::map_over`] over the lowest table below `table`, or over `table` itself.
+    ///
+    /// # Errors
+    /// As [`ChunkTable::map`].
+    pub fn map_over_table(file: &File, table: &Self) -> Result<Self, Error> {
+        Self::map_all(file, Some(table.bytes.lowest().clone()))
+    }
+
+    fn map_all(file: &File, below: Option<Arc<FileBytes>>) -> Result<Self, Error> {
+        Self::open(TableBytes::new(FileBytes::map(file)?, below))
     }
 
     fn open(bytes: TableBytes) -> Result<Self, Error> {

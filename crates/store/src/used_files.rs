@@ -1,5 +1,5 @@
-//! Files that can be made again, and stay because they may be of use once more. The time of each file is that of its last
-//! use, by whatever process.
+//! Files that can be made again, and stay because they may be of use once more. The modification time of each file is the
+//! time of its last use by any process.
 
 use std::{
     fs,
@@ -9,7 +9,7 @@ use std::{
 };
 
 /// A file that was used within this time stays.
-const KEPT_FOR: Duration = Duration::from_hours(7 * 24);
+const KEPT_FOR: Duration = Duration::from_hours(48);
 /// The other files may take so many times the space of those that stay, and this many bytes more.
 const MOST_UNUSED: u64 = 2;
 const ALLOWED_BYTES: u64 = 64 << 20;
@@ -19,7 +19,7 @@ pub fn note_use(path: &Path) {
     let _ = fs::File::open(path).and_then(|file| file.set_modified(SystemTime::now()));
 }
 
-/// Removes the files of a folder that were not used for the longest time, if all that were not used within a week take more
+/// Removes the files of a folder that were not used for the longest time, if all that were not used within two days take more
 /// than twice the space of those that were, and 64 MiB. A file that has another name elsewhere takes no space here.
 pub fn remove_unused_files(folder: &Path) {
     let (now, mut bytes_used, mut others) = (SystemTime::now(), 0, Vec::new());
@@ -29,7 +29,7 @@ pub fn remove_unused_files(folder: &Path) {
             continue;
         }
         let when = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-        // A time to come is that of a clock that has gone back since.
+        // A time in the future: the clock has been set back since.
         match now.duration_since(when).is_ok_and(|age| age > KEPT_FOR) {
             true => others.push((when, metadata.len(), entry.path())),
             false => bytes_used += metadata.len(),
@@ -63,7 +63,7 @@ mod tests {
         };
         let (old, older) = (file("old", ALLOWED_BYTES / 2, 8), file("older", ALLOWED_BYTES / 2, 9));
         let (used, oldest) = (file("used", 100, 300), file("oldest", 201, 400));
-        let recent = file("recent", 0, 6);
+        let recent = file("recent", 0, 1);
         let linked = file("linked", 10 * ALLOWED_BYTES, 500);
         let elsewhere = tempfile::tempdir().unwrap();
         fs::hard_link(&linked, elsewhere.path().join("linked")).unwrap();
@@ -80,16 +80,21 @@ mod tests {
     #[test]
     fn what_another_process_has_used_a_day_ago_stays_however_much_space_it_takes() {
         let folder = tempfile::tempdir().unwrap();
+        let now = SystemTime::now();
+        let hour = Duration::from_hours(1);
+        let times = [now, now - 47 * hour, now + 24 * hour, now - 49 * hour];
         let files: Vec<_> = (0..4).map(|part| folder.path().join(format!("part{part}"))).collect();
-        for file in &files {
+        for (file, time) in files.iter().zip(times) {
             let file = fs::File::create(file).unwrap();
             file.set_len(10 * ALLOWED_BYTES).unwrap();
-            file.set_modified(SystemTime::now() - Duration::from_hours(24)).unwrap();
+            file.set_modified(time).unwrap();
         }
-        let ahead = fs::File::options().write(true).open(&files[3]).unwrap();
-        ahead.set_modified(SystemTime::now() + Duration::from_hours(24)).unwrap();
-        note_use(&files[0]);
+        let all_there = || files.iter().map(|file| file.exists()).collect::<Vec<_>>();
         remove_unused_files(folder.path());
-        assert!(files.iter().all(|file| file.exists()));
+        assert_eq!(all_there(), [true; 4], "the last one takes less than twice the space of the others");
+        fs::File::options().write(true).open(&files[3]).unwrap().set_len(100 * ALLOWED_BYTES).unwrap();
+        fs::File::options().write(true).open(&files[3]).unwrap().set_modified(times[3]).unwrap();
+        remove_unused_files(folder.path());
+        assert_eq!(all_there(), [true, true, true, false]);
     }
 }

@@ -76,9 +76,9 @@ pub(crate) async fn remove_bundle_files(address: &str, setup: &Setup) -> Result<
     Ok(())
 }
 
-/// The files of a bundle in the order in which they are removed. A removal may be killed between any two of them, and
-/// [`bundle_content`] must still tell that the bundle holds the documents: the record of the run goes after everything but
-/// the list of documents, which can be read until then, and the manifest goes last.
+/// The files of a bundle in the order in which they are removed. A removal may be killed at any point, and
+/// [`bundle_content`] must still find what it needs: the list of documents is there as long as the run's record is, and the
+/// manifest goes last.
 fn removal_order(manifest: &BundleManifest) -> Vec<String> {
     let record = manifest.run_file(RunFileName::Frozen);
     let mut names: Vec<String> = manifest.files.iter().map(|file| file.name.clone()).collect();

@@ -17,7 +17,7 @@ use store::Key;
 const MAGIC: &[u8; 8] = b"RVSEEN2\n";
 /// An entry: the hash of the path, the state, the key of the content.
 const ENTRY: usize = 16 + 16 + 32;
-/// So many entries are looked at before one is looked for among all.
+/// How many entries from the cursor on are tried before all are searched.
 const NEAR: usize = 4;
 
 /// The first bytes of the hash of a path.
@@ -28,7 +28,7 @@ pub(super) struct KnownContents {
     path: PathBuf,
     /// Entries in the order of the files.
     entries: Vec<u8>,
-    /// The places of the entries, once a file was not where it was expected.
+    /// The place of each path; made when a file is not where it was expected.
     places: OnceLock<HashMap<PathHash, usize>>,
 }
 
@@ -41,7 +41,7 @@ impl KnownContents {
         Self { path, entries: entries.unwrap_or_default(), places: OnceLock::new() }
     }
 
-    /// Looks up files that follow each other in a list, of which the first one is at this place.
+    /// Starts looking up consecutive files of a list, from this place on.
     pub(super) fn cursor(&self, first: usize) -> KnownCursor<'_> {
         KnownCursor { known: self, next: first }
     }
@@ -89,7 +89,7 @@ pub(super) struct KnownCursor<'a> {
 impl KnownCursor<'_> {
     /// The key of a file's content; none if it has to be read.
     pub(super) fn key(&mut self, file: &SourceFile) -> Option<Key> {
-        let (path, state) = (path_hash(file), file.state?.bytes());
+        let (state, path) = (file.state?.bytes(), path_hash(file));
         let entries = self.known.entries();
         let is_at = |place: &usize| entries.get(*place).is_some_and(|entry| entry[..16] == path);
         let near = (self.next..self.next + NEAR).find(is_at);
@@ -133,6 +133,7 @@ mod tests {
         let known = read();
         let mut cursor = known.cursor(0);
         assert!(found.iter().zip(&keys).all(|(file, key)| cursor.key(file) == Some(*key)));
+        assert!(known.places.get().is_none(), "each was at the next place");
         fs::write(corpus.join("b.txt"), "B.txt").unwrap();
         let changed = files(&corpus).await;
         let mut cursor = known.cursor(0);

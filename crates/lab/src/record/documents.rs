@@ -37,7 +37,7 @@ pub(crate) fn write_documents<'a>(
 ) -> std::io::Result<()> {
     let mut line = Vec::new();
     for (path, bytes, key) in documents {
-        // As `IndexedDocument` would be written, in a third of the time: there may be millions, and digits need no escapes.
+        // What serde would write for an `IndexedDocument`, in a third of the time: there may be millions.
         line.clear();
         line.extend_from_slice(b"{\"path\":");
         serde_json::to_writer(&mut line, path)?;

@@ -21,10 +21,12 @@ use store::{ArtifactStore, Key, KeyBuilder, Location, note_use, remove_unused_fi
 
 /// Raise when the files of earlier versions are of no use.
 const VERSION: u32 = 1;
-/// Beside each file is a list of its shards. This is the ending of its name.
-pub(super) const CONTENT: &str = "content";
-/// The most files that are looked at for rows to take over, the newest first.
+/// Beside each file is a list of its shards. This is the ending of its name, as of those of merged BM25 indexes.
+pub(super) const CONTENT: &str = Bm25Index::CONTENT;
+/// The most files that are looked at, the newest first.
 const LOOKED_AT: usize = 64;
+/// The most files that are written over one file.
+const MOST_UPPER_FILES: usize = 2;
 
 /// The kept files of one kind, in a folder of this machine. Each may be removed at any time.
 #[derive(Debug)]
@@ -49,14 +51,16 @@ pub(super) struct KeptContent {
     shards: Vec<(String, u32)>,
 }
 
-/// A kept file that holds most of the content of another one.
+/// A kept file over which another one is written: the other one refers to what is in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct LowerFile {
     /// Its name in the folder.
     pub(super) name: String,
     pub(super) hash: Key,
-    /// At least so many rows of the other file are in this one.
+    /// How many rows it has.
     pub(super) rows: u32,
+    /// The other one refers to at least so many of them.
+    pub(super) used_rows: u32,
 }
 
 impl LowerFile {
@@ -72,7 +76,7 @@ impl KeptContent {
         Self { version: VERSION, hash, below: None, shards }
     }
 
-    /// The same for a file that is written over another one, if there is one.
+    /// Says over which file it is written, if any.
     pub(super) fn over(self, below: Option<LowerFile>) -> Self {
         Self { below, ..self }
     }
@@ -126,8 +130,9 @@ pub(super) struct SimilarFile<T> {
 }
 
 impl<T> SimilarFile<T> {
-    pub(super) fn file(&self) -> &T {
-        &self.file
+    /// The opened file.
+    pub(super) fn file(&self) -> Arc<T> {
+        self.file.clone()
     }
 
     /// Removes the file, which turned out to be of no use.
@@ -135,15 +140,17 @@ impl<T> SimilarFile<T> {
         self.paths.remove();
     }
 
-    /// The file that is below one that takes most rows of this file: this file, or the one below it. None if it has no hash.
-    /// Of the rows of this file, `taken` of `all` are taken.
-    pub(super) fn lower(&self, taken: u32, all: u32) -> Option<LowerFile> {
-        let lost = all.saturating_sub(taken);
+    /// The lower file for a new file that takes `taken` of this file's `all` rows: this file, or the one that it is itself
+    /// written over. None if it has no hash.
+    pub(super) fn lower_for(&self, taken: u32, all: u32) -> Option<LowerFile> {
         match &self.below {
-            Some(below) => Some(LowerFile { rows: below.rows.saturating_sub(lost), ..below.clone() }),
+            Some(below) => {
+                let used_rows = below.used_rows.saturating_sub(all.saturating_sub(taken));
+                Some(LowerFile { used_rows, ..below.clone() })
+            }
             None => {
                 let name = self.paths.file.file_name()?.to_str()?.to_owned();
-                Some(LowerFile { name, hash: self.hash?, rows: all - lost })
+                Some(LowerFile { name, hash: self.hash?, rows: all, used_rows: taken })
             }
         }
     }
@@ -223,19 +230,12 @@ impl KeptFiles {
         open: impl Fn(&Path, &KeptContent) -> Option<(T, usize)>,
     ) -> Option<SimilarFile<T>> {
         let wanted: HashSet<&str> = names.iter().map(String::as_str).collect();
-        let mut found: Vec<(SystemTime, PathBuf)> = std::fs::read_dir(&self.folder)
-            .ok()?
-            .flatten()
-            .filter(|entry| entry.path().extension().is_some_and(|ending| ending == CONTENT))
-            .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
-            .collect();
-        found.sort_unstable_by(|one, other| other.cmp(one));
-        let count = |(_, path): (SystemTime, PathBuf)| {
+        let count = |path: PathBuf| {
             let content = read_content(&path)?;
             let common = content.shards.iter().filter(|(name, _)| wanted.contains(name.as_str())).count();
             (common > 0).then_some((common, content, path))
         };
-        let mut found: Vec<_> = found.into_iter().take(LOOKED_AT).filter_map(count).collect();
+        let mut found: Vec<_> = self.contents().filter_map(count).collect();
         found.sort_by_key(|(common, ..)| Reverse(*common));
         found.into_iter().find_map(|(common, content, path)| {
             let paths = KeptPaths { file: path.with_extension(self.ending), content: path };
@@ -268,28 +268,60 @@ impl KeptFiles {
     pub(super) fn keep<T>(&self, content: &KeptContent, taken_from: Option<&SimilarFile<T>>) -> Result<(), Error> {
         let names: Vec<String> = content.shards.iter().map(|(name, _)| name.clone()).collect();
         let paths = self.paths(&names);
-        // Without this list, the file is made anew the next time.
-        if write_with_checksum(&paths.content, serde_json::to_vec(content).map_err(Error::table)?).is_ok() {
-            self.note_use(&paths, content);
+        if write_with_checksum(&paths.content, serde_json::to_vec(content).map_err(Error::table)?).is_err() {
+            // The file is made anew the next time, of the others as this one.
+            return Ok(());
         }
+        self.note_use(&paths, content);
+        let lower = |content: &Option<LowerFile>| content.as_ref().map(|below| below.paths(&self.folder));
         if let Some(replaced) = taken_from.filter(|similar| similar.is_replaced) {
-            let lower = |below: &LowerFile| below.paths(&self.folder);
-            let stays = [Some(paths), content.below.as_ref().map(lower)];
-            let old = [Some(replaced.paths.clone()), replaced.below.as_ref().map(lower)];
-            old.iter().filter(|old| !stays.contains(old)).flatten().for_each(KeptPaths::remove);
+            let stays = [Some(paths), lower(&content.below)];
+            let old = [Some(replaced.paths.clone()), lower(&replaced.below)];
+            for old in old.iter().filter(|old| !stays.contains(old)).flatten() {
+                old.remove();
+                self.remove_upper_files(&old.file, 0);
+            }
+        }
+        if let Some(lower) = lower(&content.below) {
+            self.remove_upper_files(&lower.file, MOST_UPPER_FILES);
         }
         remove_unused_files(&self.folder);
         Ok(())
     }
 
+    /// Removes the files that are written over another one, except the newest ones.
+    fn remove_upper_files(&self, lower: &Path, newest: usize) {
+        let is_over = |content: &KeptContent| content.below.as_ref().is_some_and(|it| lower.ends_with(&it.name));
+        let found = self.contents().filter(|path| read_content(path).is_some_and(|content| is_over(&content)));
+        for content in found.skip(newest) {
+            KeptPaths { file: content.with_extension(self.ending), content }.remove();
+        }
+    }
+
+    /// The lists of the kept files, the newest first.
+    fn contents(&self) -> impl Iterator<Item = PathBuf> {
+        let mut found: Vec<(SystemTime, PathBuf)> = std::fs::read_dir(&self.folder)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter(|entry| entry.path().extension().is_some_and(|ending| ending == CONTENT))
+            .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
+            .collect();
+        found.sort_unstable_by(|one, other| other.cmp(one));
+        found.into_iter().map(|(_, path)| path).take(LOOKED_AT)
+    }
+
+    /// Notes that a file was used, and the one below it, which must not go first.
     fn note_use(&self, paths: &KeptPaths, content: &KeptContent) {
-        let lower = content.below.as_ref().map(|below| below.paths(&self.folder));
-        [Some(paths.clone()), lower].iter().flatten().for_each(KeptPaths::note_use);
+        if let Some(below) = &content.below {
+            below.paths(&self.folder).note_use();
+        }
+        paths.note_use();
     }
 }
 
-/// Removes the kept indexes of a store in a folder that are no longer artifacts of it: each is a file with two names, and
-/// what is left is only the second one. Without this, the removal of an artifact would free no space.
+/// Removes kept indexes whose artifact is gone from a store in a folder. A kept index is a second name of the artifact's
+/// file, so removing the artifact alone frees no space.
 pub fn remove_orphaned_indexes(store: &ArtifactStore) {
     // An index of an object store has one name on this machine.
     let Location::Folder(root) = store.location() else { return };
@@ -308,4 +340,38 @@ pub fn remove_orphaned_indexes(store: &ArtifactStore) {
 fn read_content(path: &Path) -> Option<KeptContent> {
     let content: KeptContent = serde_json::from_slice(&read_with_checksum(path)?).ok()?;
     (content.version == VERSION).then_some(content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kept_index_goes_once_its_artifact_is_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        let store = ArtifactStore::open(root.to_str().unwrap(), &[], layout::LAYOUT).unwrap();
+        let scratch = layout::scratch_folder(root);
+        let kept = [(layout::DENSE_INDEXES, "dense"), (layout::INDEX_PARTS, "merged")];
+        for (kind, ending) in kept {
+            std::fs::create_dir_all(scratch.join(kind)).unwrap();
+            for name in ["there", "gone"] {
+                let file = scratch.join(kind).join(name);
+                std::fs::write(file.with_extension(ending), name).unwrap();
+                std::fs::write(file.with_extension(CONTENT), "list").unwrap();
+            }
+            let artifact = root.join(format!("artifact of {kind}"));
+            std::fs::hard_link(scratch.join(kind).join("there").with_extension(ending), artifact).unwrap();
+        }
+        std::fs::write(scratch.join(layout::INDEX_PARTS).join("segment.bm25"), "segment").unwrap();
+        remove_orphaned_indexes(&store);
+        let left = |kind: &str| {
+            let files = std::fs::read_dir(scratch.join(kind)).unwrap();
+            let mut names: Vec<_> = files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(left(layout::DENSE_INDEXES), ["there.content", "there.dense"]);
+        assert_eq!(left(layout::INDEX_PARTS), ["segment.bm25", "there.content", "there.merged"]);
+    }
 }

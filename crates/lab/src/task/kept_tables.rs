@@ -34,12 +34,12 @@ const ROWS_AT_ONCE: u32 = 1 << 14;
 #[derive(Debug)]
 pub(super) struct KeptTables {
     files: Arc<KeptFiles>,
-    /// Tables are written over a file that has at least so many bytes.
-    least_below: u64,
+    /// A table is written over a file that has at least so many bytes.
+    min_lower_bytes: u64,
 }
 
-/// [`KeptTables::least_below`]: smaller files are written again in less than a tenth of a second.
-const LEAST_BELOW: u64 = 64 << 20;
+/// A smaller table is written again, which takes less than a tenth of a second.
+const MIN_LOWER_BYTES: u64 = 64 << 20;
 
 /// The rows of a part of a table.
 enum ReadRows {
@@ -52,7 +52,7 @@ enum ReadRows {
 impl KeptTables {
     pub(super) fn new(scratch: &Path) -> Self {
         let files = Arc::new(KeptFiles::new(scratch.join(layout::CHUNK_TABLES), "table of chunks", TABLE));
-        Self { files, least_below: LEAST_BELOW }
+        Self { files, min_lower_bytes: MIN_LOWER_BYTES }
     }
 
     /// The table of shards of chunks with these names.
@@ -95,11 +95,12 @@ impl KeptTables {
         let file = File::options().read(true).write(true).create_new(true).open(draft.path()).map_err(failed)?;
         let file = BufWriter::with_capacity(WRITTEN_AT_ONCE, KeyWriter::new(file));
         let sources = row_sources(names, similar.as_ref(), ROWS_AT_ONCE);
-        let below = similar.as_ref().and_then(|similar| self.lower(&path, similar, &sources));
-        let mut writer = ChunkTableWriter::checked(file);
-        if let Some(similar) = similar.as_ref().filter(|_| below.is_some()) {
-            writer = writer.over(similar.file());
-        }
+        let below = similar.as_ref().and_then(|similar| self.choose_lower(&path, similar, &sources));
+        let over = similar.as_ref().filter(|_| below.is_some()).map(SimilarFile::file);
+        let mut writer = match &over {
+            Some(table) => ChunkTableWriter::checked_over(file, table),
+            None => ChunkTableWriter::checked(file),
+        };
         let rows_of = async |source: RowSource<ChunkTable>| -> Result<ReadRows, Error> {
             Ok(match source {
                 RowSource::Taken(taken) => ReadRows::Taken(taken),
@@ -116,18 +117,19 @@ impl KeptTables {
         drop(read);
         let target = compute(move || writer.finish()).await??;
         let (file, hash) = target.into_inner().map_err(|error| failed(error.into_error()))?.finish();
-        let table = match similar.as_ref().filter(|_| below.is_some()) {
-            Some(similar) => ChunkTable::map_over(&file, similar.file())?,
-            None => ChunkTable::map(&file)?,
+        let open = move || match over {
+            Some(lower) => ChunkTable::map_over_table(&file, &lower),
+            None => ChunkTable::map(&file),
         };
+        let table = compute(open).await??;
         std::fs::rename(draft.path(), &path).map_err(failed)?;
         let content = KeptContent::new(names.iter().cloned().zip(written).collect(), Some(hash));
         self.files.keep(&content.over(below), similar.as_ref())?;
         Ok(table)
     }
 
-    /// The file that a table is written over: none if it is small, or if less than three quarters of the rows would be there.
-    fn lower(
+    /// Chooses the file to write a table over. None if it is small, or if too few of its rows would be used.
+    fn choose_lower(
         &self,
         path: &Path,
         similar: &SimilarFile<ChunkTable>,
@@ -138,10 +140,13 @@ impl KeptTables {
             RowSource::Read(_) => 0,
         };
         let all = similar.file().len() as u32;
-        let lower = similar.lower(sources.iter().map(taken).sum(), all)?;
-        let bytes = std::fs::metadata(path.with_file_name(&lower.name)).ok()?.len();
-        let is_most = u64::from(lower.rows) * 4 >= u64::from(all) * 3;
-        (is_most && bytes >= self.least_below).then_some(lower)
+        let lower = similar.lower_for(sources.iter().map(taken).sum(), all)?;
+        let file = path.with_file_name(&lower.name);
+        let bytes = std::fs::metadata(&file).ok()?.len();
+        let (used, rows) = (u64::from(lower.used_rows), u64::from(lower.rows));
+        // A quarter of the file may be of no use, and half of the table may be written again for each change.
+        let is_most = used > 0 && 4 * used >= 3 * rows && 2 * used >= u64::from(all);
+        (is_most && bytes >= self.min_lower_bytes && file != path).then_some(lower)
     }
 }
 
@@ -150,7 +155,7 @@ fn open_table(path: &Path, content: &KeptContent) -> Option<ChunkTable> {
     let file = open_intact(path, content.hash?)?;
     match &content.below {
         Some(below) => {
-            let lower = ChunkTable::map(&open_intact(&path.with_file_name(&below.name), below.hash)?).ok()?;
+            let lower = open_intact(&path.with_file_name(&below.name), below.hash)?;
             ChunkTable::map_over(&file, &lower).ok()
         }
         None => ChunkTable::map(&file).ok(),

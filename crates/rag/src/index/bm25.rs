@@ -90,6 +90,8 @@ pub struct Bm25Index {
 impl Bm25Index {
     /// The ending of a merged index among the segments that [`Bm25Index::write`] keeps: the second name of its file.
     pub const MERGED: &'static str = "merged";
+    /// The ending of the list of its segments, which is beside it.
+    pub const CONTENT: &'static str = "content";
 }
 
 impl Index for Bm25Index {

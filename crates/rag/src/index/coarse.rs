@@ -38,13 +38,15 @@ const MIDDLE: f32 = 15.5;
 const QUERY_MAX: f32 = 127.0;
 /// How many rows a thread reads in one batch.
 const BATCH_ROWS: usize = 1024;
-/// How many numbers of a row are looked at together.
+/// How many numbers of a row are handled at once.
 const LANES: usize = 8;
 /// From this number on, `f32` holds only whole numbers.
 const WHOLE: f32 = 8_388_608.0;
-/// More than what rounding adds to a number between −16 and 16 that was divided in `f32`, and to the sum of the squares
-/// of 16 of them, in parts of it.
+/// More than the rounding error of a number of at most 16 that was multiplied by the inverse of the scale, and than the
+/// relative error of a sum of 16 squares.
 const ROUNDING: f64 = 32.0 * f32::EPSILON as f64;
+/// A row or a query with a smaller scale is taken as zeros: the product of two such scales could be too small for `f32`.
+const LEAST_SCALE: f32 = 1.0 / (1u64 << 60) as f32;
 
 /// Rows in five bits per number, and how far each is from its exact row.
 #[derive(Debug)]
@@ -192,19 +194,20 @@ impl Coarse {
 /// Writes a row's bits. Also returns the length of the exact or of the coarse
 /// row, whichever is greater.
 fn quantize(exact: &[f32], bits: &mut [u8]) -> (CoarseRow, f64) {
-    // Several numbers at once, which do not wait for each other.
-    let (whole, rest) = exact.as_chunks::<LANES>();
+    // In lanes, so that no number waits for the one before it.
+    let (pieces, rest) = exact.as_chunks::<LANES>();
     let mut most = [0.0f32; LANES];
-    whole.iter().for_each(|values| most.iter_mut().zip(values).for_each(|(most, value)| *most = most.max(value.abs())));
+    pieces
+        .iter()
+        .for_each(|values| most.iter_mut().zip(values).for_each(|(most, value)| *most = most.max(value.abs())));
     let most = most.iter().chain(rest).fold(0.0f32, |most, value| most.max(value.abs()));
     let (scale, columns) = (most / MIDDLE, exact.len() as f64);
-    let inverse = 1.0 / scale;
-    if !inverse.is_finite() {
-        // A row of zeros, or of numbers too small to divide: the copy is a row of zeros.
+    if scale < LEAST_SCALE {
         let length = f64::from(most) * columns.sqrt();
         bits.fill(0);
         return (CoarseRow { scale: 0.0, residual: round_up(length) }, length);
     }
+    let inverse = 1.0 / scale;
     // The squares of the differences, of the exact row and of the coarse one, in units of the scale.
     let mut sums = [0.0f64; 3];
     for (exact, bits) in exact.chunks(GROUP).zip(bits.chunks_exact_mut(GROUP_BYTES)) {
@@ -254,6 +257,10 @@ impl CoarseQuery {
         let scale = most / QUERY_MAX;
         let (mut length, mut residual) = (0.0, 0.0);
         let mut values = vec![0i8; columns];
+        if scale < LEAST_SCALE {
+            let length = exact.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>().sqrt();
+            return Self { values, sum: 0, scale: 0.0, length, residual: length };
+        }
         for (coarse, &value) in values.iter_mut().zip(exact) {
             *coarse = (value / scale).round().clamp(-QUERY_MAX, QUERY_MAX) as i8;
             length += f64::from(value).powi(2);
@@ -528,13 +535,18 @@ mod tests {
 
     #[test]
     fn rows_of_zeros_huge_and_tiny_numbers_are_bounded_too() {
-        let rows = [[0.0f32; 16], [1e30; 16], [1e-42; 16], [5e-38; 16], [-3.0; 16], [f32::MAX; 16]].concat();
-        let coarse = Coarse::new(&rows, 16).unwrap();
-        for query in [[1.0f32; 16], [-1.0; 16], [0.0; 16], [1e-40; 16]] {
-            let bounds = coarse.bounds(&query, 2, None);
-            for (row, upper) in rows.chunks(16).zip(bounds.upper) {
-                let score: f32 = row.iter().zip(&query).map(|(a, b)| a * b).sum();
-                assert!(upper >= score, "{score} is above {upper}");
+        let numbers = [0.0f32, -0.0, 1e-42, 5.1e-38, 7e-38, -1e-20, 1e-17, 1e-3, -3.0, 1e18, 1e36];
+        for number in numbers {
+            // Alone, because a copy allows for the longest of its rows.
+            let mixed: Vec<f32> = (0..16).map(|place| number * [1.0, -0.3, 0.01][place % 3]).collect();
+            let rows = [vec![number; 16], mixed].concat();
+            let coarse = Coarse::new(&rows, 16).unwrap();
+            for query in [1.0f32, -1.0, 0.0, 1e-40, 1e-38, -1e-19] {
+                let bounds = coarse.bounds(&[query; 16], 2, None);
+                for (row, upper) in rows.chunks(16).zip(bounds.upper) {
+                    let score: f64 = row.iter().map(|value| f64::from(*value) * f64::from(query)).sum();
+                    assert!(f64::from(upper) >= score, "{number} {query}: {score} is above {upper}");
+                }
             }
         }
     }

@@ -63,7 +63,7 @@ pub(super) fn folder(root: &Path, links: Links) -> Result<WalkResult, WalkError>
     let mut seen = WalkResult::default();
     let mut found = Vec::new();
     let hidden = |name: &std::ffi::OsStr| name.as_encoded_bytes().starts_with(b".");
-    // By name: the paths of a folder's entries differ only in their last parts, which are not looked for in each comparison.
+    // Siblings differ only in the last part of their paths, so comparing whole paths sorts by name.
     let by_name = |one: &DirEntry, other: &DirEntry| one.path().as_os_str().cmp(other.path().as_os_str());
     let mut walk = WalkDir::new(root).follow_links(true).sort_by(by_name).into_iter();
     while let Some(entry) = walk.next() {

@@ -7,16 +7,16 @@
 //! footer      the number of each of these
 //! ```
 //!
-//! A table that is written over another one does not repeat its texts. Places then count from the start of the other table:
-//! its own first byte is at the place behind the last one of the other.
+//! A table that is written over another one does not repeat its texts. Places then count from the start of the lower table;
+//! the first byte of this one follows the last byte of that one.
 //!
 //! A group is a run of chunks with the same document, title and metadata. A row is found without an index: by its
 //! segment and its place in it. A search reads the records and texts of its hits and touches no other part of the file.
 
-use super::chunk::TableChunk;
-use crate::types::Span;
+use super::{chunk::TableChunk, writer::failed};
+use crate::{Error, index::map_file, types::Span};
 use memmap2::Mmap;
-use std::sync::Arc;
+use std::{fs::File, sync::Arc};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"RVCHUNK\n");
 /// The rows of a segment, except the last.
@@ -34,12 +34,17 @@ pub(super) const HAS_PAGE: u8 = 1 << 4;
 
 /// Bytes in memory, or those of a mapped file.
 #[derive(Debug)]
-pub(super) enum OwnBytes {
+pub(super) enum FileBytes {
     Memory(Vec<u8>),
     Mapped(Mmap),
 }
 
-impl OwnBytes {
+impl FileBytes {
+    /// Maps a file of which single places will be read.
+    pub(super) fn map(file: &File) -> Result<Self, Error> {
+        Ok(Self::Mapped(map_file(file).map_err(failed)?))
+    }
+
     fn all(&self) -> &[u8] {
         match self {
             Self::Memory(bytes) => bytes,
@@ -55,12 +60,12 @@ impl OwnBytes {
 /// The bytes of a table. If it was written over another table, those of that one come first.
 #[derive(Debug)]
 pub(super) struct TableBytes {
-    below: Option<Arc<OwnBytes>>,
-    own: Arc<OwnBytes>,
+    below: Option<Arc<FileBytes>>,
+    own: Arc<FileBytes>,
 }
 
 impl TableBytes {
-    pub(super) fn new(own: OwnBytes, below: Option<Arc<OwnBytes>>) -> Self {
+    pub(super) fn new(own: FileBytes, below: Option<Arc<FileBytes>>) -> Self {
         Self { below, own: Arc::new(own) }
     }
 
@@ -69,7 +74,7 @@ impl TableBytes {
     }
 
     /// What a table that is written over this one has below its own bytes: this table, or the one below it.
-    pub(super) fn lowest(&self) -> &Arc<OwnBytes> {
+    pub(super) fn lowest(&self) -> &Arc<FileBytes> {
         self.below.as_ref().unwrap_or(&self.own)
     }
 }
@@ -83,7 +88,7 @@ pub(super) struct AllBytes<'a> {
 
 impl<'a> AllBytes<'a> {
     /// The bytes from a place on. Nothing is partly below and partly not.
-    fn from(&self, at: usize) -> &'a [u8] {
+    fn starting_at(&self, at: usize) -> &'a [u8] {
         match at.checked_sub(self.below.len()) {
             Some(own) => &self.own[own..],
             None => &self.below[at..],
@@ -91,15 +96,15 @@ impl<'a> AllBytes<'a> {
     }
 
     fn u32_at(&self, at: usize) -> u32 {
-        self.from(at).first_chunk().copied().map_or(0, u32::from_le_bytes)
+        self.starting_at(at).first_chunk().copied().map_or(0, u32::from_le_bytes)
     }
 
     fn u64_at(&self, at: usize) -> u64 {
-        self.from(at).first_chunk().copied().map_or(0, u64::from_le_bytes)
+        self.starting_at(at).first_chunk().copied().map_or(0, u64::from_le_bytes)
     }
 
     fn text_at(&self, at: usize, length: u32) -> &'a str {
-        str::from_utf8(&self.from(at)[..length as usize]).unwrap_or_default()
+        str::from_utf8(&self.starting_at(at)[..length as usize]).unwrap_or_default()
     }
 }
 
@@ -218,7 +223,7 @@ impl TableParts {
     /// The page on which a row's chunk starts.
     pub(super) fn page_of_row(&self, bytes: AllBytes<'_>, row: usize) -> Option<u32> {
         let at = self.record(bytes, row);
-        (bytes.from(at + 72)[0] & HAS_PAGE != 0).then(|| bytes.u32_at(at + 52))
+        (bytes.starting_at(at + 72)[0] & HAS_PAGE != 0).then(|| bytes.u32_at(at + 52))
     }
 
     /// The headings above a row's chunk.
@@ -246,7 +251,7 @@ impl TableParts {
         let at = self.record(bytes, row);
         let small = |offset: usize| bytes.u32_at(at + offset);
         let large = |offset: usize| bytes.u64_at(at + offset) as usize;
-        let (flags, level) = (bytes.from(at + 72)[0], bytes.from(at + 73)[0]);
+        let (flags, level) = (bytes.starting_at(at + 72)[0], bytes.starting_at(at + 73)[0]);
         let linked = |flag: u8, offset: usize| (flags & flag != 0).then(|| small(offset));
         let group = self.group(bytes, small(28) as usize);
         TableChunk {

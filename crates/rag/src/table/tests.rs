@@ -140,7 +140,7 @@ fn all_tables(chunks: &[Chunk]) -> [ChunkTable; 4] {
 
 /// A table of these chunks that is written over another one.
 fn over(table: &ChunkTable, chunks: &[Chunk]) -> ChunkTable {
-    let mut writer = ChunkTableWriter::checked(tempfile::tempfile().unwrap()).over(table);
+    let mut writer = ChunkTableWriter::checked_over(tempfile::tempfile().unwrap(), table);
     let mut referred = 0;
     for chunk in chunks {
         let known = table.rows_of_document(&chunk.document).find(|row| table.chunk(*row).to_chunk() == *chunk);
@@ -153,7 +153,37 @@ fn over(table: &ChunkTable, chunks: &[Chunk]) -> ChunkTable {
     assert!(2 * referred > chunks.len() && referred < chunks.len());
     let file = writer.finish().unwrap();
     assert!(ChunkTable::map(&file).is_err(), "it is no table by itself");
-    ChunkTable::map_over(&file, table).unwrap()
+    ChunkTable::map_over_table(&file, table).unwrap()
+}
+
+#[test]
+fn a_table_over_another_one_has_only_the_texts_that_are_new() {
+    let mut chunks: Vec<Chunk> = many_chunks();
+    let text = "a long text that is in each of the chunks ".repeat(20);
+    chunks.iter_mut().for_each(|chunk| chunk.text = text.clone());
+    let mut writer = ChunkTableWriter::new(tempfile::tempfile().unwrap());
+    chunks.iter().for_each(|chunk| writer.push(chunk).unwrap());
+    let whole = writer.finish().unwrap();
+    let table = ChunkTable::map(&whole).unwrap();
+    chunks[7].text = "new".to_owned();
+    let write_over = |table: &ChunkTable| {
+        let mut writer = ChunkTableWriter::checked_over(tempfile::tempfile().unwrap(), table);
+        for (row, chunk) in (0u32..).zip(&chunks) {
+            match table.chunk(row).text == chunk.text {
+                true => writer.push_row(table, row).unwrap(),
+                false => writer.push(chunk).unwrap(),
+            }
+        }
+        let file = writer.finish().unwrap();
+        let bytes = file.metadata().unwrap().len();
+        assert!(bytes < 200 * chunks.len() as u64, "{bytes}");
+        let upper = ChunkTable::map_over(&file, &whole).unwrap();
+        assert_eq!(upper.chunks().map(|chunk| chunk.to_chunk()).collect::<Vec<_>>(), chunks);
+        upper
+    };
+    // The second one is over the same file as the first.
+    let upper = write_over(&table);
+    write_over(&upper);
 }
 
 #[test]

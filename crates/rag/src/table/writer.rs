@@ -3,7 +3,7 @@
 use super::{
     ChunkTable,
     bytes::{
-        HAS_NEXT, HAS_PAGE, HAS_PARENT, HAS_PREVIOUS, NO_TEXT, OwnBytes, RECORD_BYTES, SEARCHABLE, SEGMENT_ROWS,
+        FileBytes, HAS_NEXT, HAS_PAGE, HAS_PARENT, HAS_PREVIOUS, NO_TEXT, RECORD_BYTES, SEARCHABLE, SEGMENT_ROWS,
         TableParts, TextPlace,
     },
     chunk::TableChunk,
@@ -25,7 +25,7 @@ pub struct ChunkTableWriter<W> {
     target: W,
     written: u64,
     /// The bytes below those that are written. Texts that stand there are not written again.
-    below: Option<Arc<OwnBytes>>,
+    below: Option<Arc<FileBytes>>,
     /// Whether the links of chunks are checked.
     is_checked: bool,
     rows: usize,
@@ -105,14 +105,11 @@ impl<W: Write> ChunkTableWriter<W> {
         Self { is_checked: true, ..Self::new(target) }
     }
 
-    /// Writes over another table: rows of it that are [pushed](Self::push_row) refer to their texts there, if that table, or
-    /// the one that it is over itself, lies at the bottom. Nothing may be written yet. Such a table is opened by
-    /// [`ChunkTable::map_over`].
-    #[must_use]
-    pub fn over(mut self, table: &ChunkTable) -> Self {
-        let below = table.bytes.lowest();
-        (self.written, self.below) = (below.len() as u64, Some(below.clone()));
-        self
+    /// A [checked](Self::checked) writer over the lowest table below `table`, or over `table` itself: rows of `table` whose
+    /// texts are there refer to them. The file that is written is opened by [`ChunkTable::map_over`].
+    pub fn checked_over(target: W, table: &ChunkTable) -> Self {
+        let below = table.bytes.lowest().clone();
+        Self { written: below.len() as u64, below: Some(below), ..Self::checked(target) }
     }
 
     /// Adds the next chunk. Chunks of one document follow each other, in the order of their numbers.
@@ -144,7 +141,7 @@ impl<W: Write> ChunkTableWriter<W> {
     }
 
     /// Adds a chunk. Its text is written, unless it stands below.
-    fn push_with(&mut self, chunk: &TableChunk<'_>, below: Option<TextPlace>) -> Result<(), Error> {
+    fn push_with(&mut self, chunk: &TableChunk<'_>, text_below: Option<TextPlace>) -> Result<(), Error> {
         let row = u32::try_from(self.rows).map_err(|_| failed("there are more than 4,294,967,295 chunks"))?;
         let is_new_document = self.group.as_ref().is_none_or(|group| group.document != chunk.document);
         if is_new_document || chunk.number == 0 {
@@ -167,7 +164,7 @@ impl<W: Write> ChunkTableWriter<W> {
         if chunk.searchable {
             self.searchable.push(row);
         }
-        let text = match below {
+        let text = match text_below {
             Some(place) => place,
             None => self.write_text(chunk)?,
         };

@@ -35,14 +35,14 @@ fn shard(number: usize, word: &str) -> Vec<Chunk> {
 struct Shards {
     folder: tempfile::TempDir,
     names: Vec<String>,
-    least_below: u64,
+    min_lower_bytes: u64,
 }
 
 impl Shards {
     /// So many shards; each holds its number as text.
     async fn new(count: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut shards = Self { folder, names: Vec::new(), least_below: LEAST_BELOW };
+        let mut shards = Self { folder, names: Vec::new(), min_lower_bytes: MIN_LOWER_BYTES };
         for number in 0..count {
             let name = shards.put(number, &format!("word{number}")).await;
             shards.names.push(name);
@@ -74,7 +74,7 @@ impl Shards {
         });
         let ids: Vec<TaskId> = (0..self.names.len()).collect();
         let mut tables = KeptTables::new(&self.folder.path().join(scratch));
-        tables.least_below = self.least_below;
+        tables.min_lower_bytes = self.min_lower_bytes;
         tables.open(&self.context(), &inputs, &ids, &self.names).await
     }
 
@@ -157,7 +157,7 @@ async fn a_damaged_table_is_made_anew_and_nothing_is_taken_from_it() {
 #[tokio::test]
 async fn large_tables_are_written_over_the_first_one_until_much_of_it_is_of_no_use() {
     let mut shards = Shards::new(40).await;
-    shards.least_below = 0;
+    shards.min_lower_bytes = 0;
     shards.open("scratch").await.unwrap();
     let first = shards.files("scratch", TABLE);
     let mut tables = Vec::new();
@@ -166,9 +166,9 @@ async fn large_tables_are_written_over_the_first_one_until_much_of_it_is_of_no_u
         shards.forget(&shards.names[place]);
         shards.names[place] = shards.put(place, "changed").await;
         let table = shards.open("scratch").await.unwrap();
-        shards.least_below = LEAST_BELOW;
+        shards.min_lower_bytes = MIN_LOWER_BYTES;
         assert_eq!(chunks(&table), chunks(&shards.open("fresh").await.unwrap()), "{change}");
-        shards.least_below = 0;
+        shards.min_lower_bytes = 0;
         assert_eq!(chunks(&shards.open("scratch").await.unwrap()), chunks(&table), "opened again");
         let files = shards.files("scratch", TABLE);
         assert_eq!(files.len(), shards.files("scratch", CONTENT).len());
@@ -182,24 +182,84 @@ async fn large_tables_are_written_over_the_first_one_until_much_of_it_is_of_no_u
 }
 
 #[tokio::test]
-async fn a_table_over_one_that_is_damaged_or_gone_is_made_anew() {
+async fn one_shard_that_changes_again_and_again_leaves_no_files_behind() {
     let mut shards = Shards::new(20).await;
-    shards.least_below = 0;
+    shards.min_lower_bytes = 0;
     shards.open("scratch").await.unwrap();
-    let below = shards.files("scratch", TABLE).remove(0);
+    let first = shards.names.clone();
+    for change in 0..6 {
+        for place in [3, 4] {
+            shards.names[place] = shards.put(place, &format!("changed {change}")).await;
+            shards.open("scratch").await.unwrap();
+            // And back, which opens the first table.
+            let changed = std::mem::replace(&mut shards.names, first.clone());
+            shards.open("scratch").await.unwrap();
+            shards.names = changed;
+            let n_files = shards.files("scratch", TABLE).len();
+            assert!(n_files <= 3, "{n_files} files: the first one, and at most two over it");
+            assert_eq!(shards.files("scratch", CONTENT).len(), n_files);
+        }
+    }
+    let table = shards.open("scratch").await.unwrap();
+    assert_eq!(table.chunk(3 * 4).text, "changed 5");
+}
+
+#[tokio::test]
+async fn a_table_that_shrinks_shard_by_shard_is_written_whole_in_time() {
+    let mut shards = Shards::new(40).await;
+    shards.min_lower_bytes = 0;
+    shards.open("scratch").await.unwrap();
+    let first = shards.files("scratch", TABLE).remove(0);
+    while shards.names.len() > 29 {
+        assert!(first.exists(), "{} of 40 are left", shards.names.len());
+        shards.names.pop();
+        assert_eq!(shards.open("scratch").await.unwrap().len(), 4 * shards.names.len());
+    }
+    assert!(!first.exists(), "a quarter of it was of no use");
+    assert_eq!(shards.files("scratch", TABLE).len(), 1);
+}
+
+#[tokio::test]
+async fn a_table_is_not_written_over_the_file_that_it_takes_the_place_of() {
+    let mut shards = Shards::new(20).await;
+    shards.min_lower_bytes = 0;
+    shards.open("scratch").await.unwrap();
+    let content = shards.files("scratch", CONTENT).remove(0);
     let old = std::mem::take(&mut shards.names[5]);
     shards.names[5] = shards.put(5, "changed").await;
+    shards.open("scratch").await.unwrap();
+    // The first table has lost its list, so it is made again, of the one that is written over it.
+    fs::remove_file(content).unwrap();
+    shards.names[5] = old;
     let expected = chunks(&shards.open("scratch").await.unwrap());
-    // The state before the change needs no shard: its table is still there.
-    let changed = std::mem::replace(&mut shards.names[5], old);
-    shards.forget(&changed);
-    let before = chunks(&shards.open("scratch").await.unwrap());
-    assert_eq!(before, (0..20).flat_map(|number| shard(number, &format!("word{number}"))).collect::<Vec<_>>());
-    shards.names[5] = shards.put(5, "changed").await;
-    let mut bytes = fs::read(&below).unwrap();
-    bytes[3] ^= 1;
-    fs::write(&below, &bytes).unwrap();
+    shards.names.iter().for_each(|name| shards.forget(name));
     assert_eq!(chunks(&shards.open("scratch").await.unwrap()), expected);
-    assert!(!below.exists());
-    assert_eq!(chunks(&shards.open("scratch").await.unwrap()), expected);
+}
+
+#[tokio::test]
+async fn a_table_over_one_that_is_damaged_or_gone_is_made_anew() {
+    for is_gone in [false, true] {
+        let mut shards = Shards::new(20).await;
+        shards.min_lower_bytes = 0;
+        shards.open("scratch").await.unwrap();
+        let below = shards.files("scratch", TABLE).remove(0);
+        let old = std::mem::take(&mut shards.names[5]);
+        shards.names[5] = shards.put(5, "changed").await;
+        let expected = chunks(&shards.open("scratch").await.unwrap());
+        // The state before the change needs no shard: its table is still there.
+        shards.forget(&old);
+        let changed = std::mem::replace(&mut shards.names[5], old);
+        let before = chunks(&shards.open("scratch").await.unwrap());
+        assert_eq!(before, (0..20).flat_map(|number| shard(number, &format!("word{number}"))).collect::<Vec<_>>());
+        shards.names[5] = changed;
+        let mut bytes = fs::read(&below).unwrap();
+        bytes[3] ^= 1;
+        match is_gone {
+            true => fs::remove_file(&below).unwrap(),
+            false => fs::write(&below, &bytes).unwrap(),
+        }
+        assert_eq!(chunks(&shards.open("scratch").await.unwrap()), expected);
+        assert!(!below.exists());
+        assert_eq!(chunks(&shards.open("scratch").await.unwrap()), expected);
+    }
 }

@@ -20,8 +20,6 @@ use std::{
 };
 use store::{Key, KeyBuilder, note_use, remove_unused_files};
 
-/// A merged index has two files: the index itself, and with this ending the list of its segments.
-const CONTENT: &str = "content";
 /// Texts are hashed in pieces of about this many bytes.
 const HASHED_AT_ONCE: usize = 1 << 18;
 
@@ -160,10 +158,10 @@ impl<'a> SegmentCache<'a> {
     pub(super) fn earlier_merge(&self, names: &[String]) -> Option<EarlierMerge> {
         let wanted: HashSet<&str> = names.iter().map(String::as_str).collect();
         let entries = fs::read_dir(self.folder).ok()?.flatten().map(|entry| entry.path());
-        let contents = entries.filter(|path| path.extension().is_some_and(|ending| ending == CONTENT));
+        let contents = entries.filter(|path| path.extension().is_some_and(|ending| ending == Bm25Index::CONTENT));
         let read = |content: PathBuf| {
             let segments: Vec<MergedSegment> = serde_json::from_slice(&fs::read(&content).ok()?).ok()?;
-            let is_intact = self.merged_file(&segments, CONTENT) == content;
+            let is_intact = self.merged_file(&segments, Bm25Index::CONTENT) == content;
             let common = segments.iter().filter(|segment| wanted.contains(segment.name.as_str())).count();
             (is_intact && 5 * common >= 4 * names.len()).then_some((common, segments, content))
         };
@@ -179,7 +177,7 @@ impl<'a> SegmentCache<'a> {
     /// Keeps a merged index in place of an earlier one with nearly the same segments. The next index of nearly the same
     /// segments is then made of it.
     pub(super) fn keep_merged(&self, index: &Path, segments: &[MergedSegment], earlier: Option<EarlierMerge>) {
-        let [content, merged] = [CONTENT, Bm25Index::MERGED].map(|ending| self.merged_file(segments, ending));
+        let [content, merged] = [Bm25Index::CONTENT, Bm25Index::MERGED].map(|ending| self.merged_file(segments, ending));
         for file in [&content, &merged] {
             let _ = fs::remove_file(file);
         }
