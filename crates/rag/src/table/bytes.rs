@@ -110,7 +110,7 @@ impl<'a> AllBytes<'a> {
 
 /// Where the text of a chunk stands, with the white space behind it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct TextPlace {
+pub(super) struct StoredText {
     pub(super) start: u64,
     pub(super) length: u32,
     pub(super) space: u32,
@@ -234,13 +234,13 @@ impl TableParts {
     }
 
     /// Where the text of a row's chunk stands.
-    pub(super) fn text_of_row(&self, bytes: AllBytes<'_>, row: usize) -> TextPlace {
+    pub(super) fn text_of_row(&self, bytes: AllBytes<'_>, row: usize) -> StoredText {
         let at = self.record(bytes, row);
-        TextPlace { start: bytes.u64_at(at), length: bytes.u32_at(at + 24), space: bytes.u32_at(at + 68) }
+        StoredText { start: bytes.u64_at(at), length: bytes.u32_at(at + 24), space: bytes.u32_at(at + 68) }
     }
 
     pub(super) fn chunk<'a>(&self, bytes: AllBytes<'a>, row: usize) -> TableChunk<'a> {
-        let TextPlace { start, length, space } = self.text_of_row(bytes, row);
+        let StoredText { start, length, space } = self.text_of_row(bytes, row);
         let text = bytes.text_at(start as usize, length);
         let space = bytes.text_at(start as usize + length as usize, space);
         TableChunk { text, space, ..self.chunk_without_text(bytes, row) }

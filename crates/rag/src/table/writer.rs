@@ -4,7 +4,7 @@ use super::{
     ChunkTable,
     bytes::{
         FileBytes, HAS_NEXT, HAS_PAGE, HAS_PARENT, HAS_PREVIOUS, NO_TEXT, RECORD_BYTES, SEARCHABLE, SEGMENT_ROWS,
-        TableParts, TextPlace,
+        StoredText, TableParts,
     },
     chunk::TableChunk,
 };
@@ -141,7 +141,7 @@ impl<W: Write> ChunkTableWriter<W> {
     }
 
     /// Adds a chunk. Its text is written, unless it stands below.
-    fn push_with(&mut self, chunk: &TableChunk<'_>, text_below: Option<TextPlace>) -> Result<(), Error> {
+    fn push_with(&mut self, chunk: &TableChunk<'_>, text_below: Option<StoredText>) -> Result<(), Error> {
         let row = u32::try_from(self.rows).map_err(|_| failed("there are more than 4,294,967,295 chunks"))?;
         let is_new_document = self.group.as_ref().is_none_or(|group| group.document != chunk.document);
         if is_new_document || chunk.number == 0 {
@@ -200,16 +200,16 @@ impl<W: Write> ChunkTableWriter<W> {
     }
 
     /// Writes the text of a chunk, and the white space behind it.
-    fn write_text(&mut self, chunk: &TableChunk<'_>) -> Result<TextPlace, Error> {
+    fn write_text(&mut self, chunk: &TableChunk<'_>) -> Result<StoredText, Error> {
         let start = self.written;
         let (length, space) = (length(chunk.text, "a chunk")?, length(chunk.space, "the white space after a chunk")?);
         self.write(chunk.text.as_bytes())?;
         self.write(chunk.space.as_bytes())?;
-        Ok(TextPlace { start, length, space })
+        Ok(StoredText { start, length, space })
     }
 
     /// The record of a chunk.
-    fn record(&mut self, chunk: &TableChunk<'_>, text: TextPlace) -> Result<PendingRecord, Error> {
+    fn record(&mut self, chunk: &TableChunk<'_>, text: StoredText) -> Result<PendingRecord, Error> {
         let (heading, heading_length) = match chunk.heading {
             None => (0, NO_TEXT),
             Some(heading) => (self.heading_place(heading), length(heading, "a heading")?),
