@@ -13,10 +13,10 @@ use crate::{
     index::EntryTexts,
     types::{Chunk, Hit, Passage, Span},
 };
-use bytes::{FileBytes, TableBytes, TableParts};
+use bytes::{LayerBytes, TableBytes, TableParts, failed};
 use columns::{FilterCache, FilteredEntries};
 use std::{fmt, fs::File, ops::Range, sync::Arc};
-use writer::{failed, path_hash};
+use writer::path_hash;
 
 /// Chunks of all documents. A chunk's row is its position here; chunks of one
 /// document are consecutive and in the order of their numbers.
@@ -74,7 +74,7 @@ impl ChunkTable {
     /// # Errors
     /// [`Error::Failed`] if the bytes are not a whole table.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, Error> {
-        Self::open(TableBytes::new(FileBytes::Memory(bytes), None))
+        Self::open(TableBytes::new(LayerBytes::Memory(bytes), None))
     }
 
     /// Maps a file that a [`ChunkTableWriter`] of this process has written, and that nobody else can change.
@@ -90,7 +90,7 @@ impl ChunkTable {
     /// # Errors
     /// As [`ChunkTable::map`].
     pub fn map_over(file: &File, lower: &File) -> Result<Self, Error> {
-        Self::map_all(file, Some(Arc::new(FileBytes::map(lower)?)))
+        Self::map_all(file, Some(Arc::new(LayerBytes::map(lower)?)))
     }
 
     /// [`ChunkTable::map_over`] over the lowest table below `table`, or over `table` itself.
@@ -101,8 +101,8 @@ impl ChunkTable {
         Self::map_all(file, Some(table.bytes.lowest().clone()))
     }
 
-    fn map_all(file: &File, below: Option<Arc<FileBytes>>) -> Result<Self, Error> {
-        Self::open(TableBytes::new(FileBytes::map(file)?, below))
+    fn map_all(file: &File, below: Option<Arc<LayerBytes>>) -> Result<Self, Error> {
+        Self::open(TableBytes::new(LayerBytes::map(file)?, below))
     }
 
     fn open(bytes: TableBytes) -> Result<Self, Error> {

@@ -13,7 +13,7 @@
 //! A group is a run of chunks with the same document, title and metadata. A row is found without an index: by its
 //! segment and its place in it. A search reads the records and texts of its hits and touches no other part of the file.
 
-use super::{chunk::TableChunk, writer::failed};
+use super::chunk::TableChunk;
 use crate::{Error, index::map_file, types::Span};
 use memmap2::Mmap;
 use std::{fs::File, sync::Arc};
@@ -32,14 +32,14 @@ pub(super) const HAS_PREVIOUS: u8 = 1 << 2;
 pub(super) const HAS_NEXT: u8 = 1 << 3;
 pub(super) const HAS_PAGE: u8 = 1 << 4;
 
-/// Bytes in memory, or those of a mapped file.
+/// The bytes of a file that is mapped, or that was written into memory.
 #[derive(Debug)]
-pub(super) enum FileBytes {
+pub(super) enum LayerBytes {
     Memory(Vec<u8>),
     Mapped(Mmap),
 }
 
-impl FileBytes {
+impl LayerBytes {
     /// Maps a file of which single places will be read.
     pub(super) fn map(file: &File) -> Result<Self, Error> {
         Ok(Self::Mapped(map_file(file).map_err(failed)?))
@@ -60,12 +60,12 @@ impl FileBytes {
 /// The bytes of a table. If it was written over another table, those of that one come first.
 #[derive(Debug)]
 pub(super) struct TableBytes {
-    below: Option<Arc<FileBytes>>,
-    own: Arc<FileBytes>,
+    below: Option<Arc<LayerBytes>>,
+    own: Arc<LayerBytes>,
 }
 
 impl TableBytes {
-    pub(super) fn new(own: FileBytes, below: Option<Arc<FileBytes>>) -> Self {
+    pub(super) fn new(own: LayerBytes, below: Option<Arc<LayerBytes>>) -> Self {
         Self { below, own: Arc::new(own) }
     }
 
@@ -74,7 +74,7 @@ impl TableBytes {
     }
 
     /// What a table that is written over this one has below its own bytes: this table, or the one below it.
-    pub(super) fn lowest(&self) -> &Arc<FileBytes> {
+    pub(super) fn lowest(&self) -> &Arc<LayerBytes> {
         self.below.as_ref().unwrap_or(&self.own)
     }
 }
@@ -280,4 +280,8 @@ pub(super) struct ChunkGroup<'a> {
     pub(super) book: Option<&'a str>,
     /// As JSON; empty if there is none.
     pub(super) metadata: &'a str,
+}
+
+pub(super) fn failed(reason: impl ToString) -> Error {
+    Error::Failed { component: "table of chunks", reason: reason.to_string() }
 }

@@ -3,8 +3,8 @@
 use super::{
     ChunkTable,
     bytes::{
-        FileBytes, HAS_NEXT, HAS_PAGE, HAS_PARENT, HAS_PREVIOUS, NO_TEXT, RECORD_BYTES, SEARCHABLE, SEGMENT_ROWS,
-        StoredText, TableParts,
+        HAS_NEXT, HAS_PAGE, HAS_PARENT, HAS_PREVIOUS, LayerBytes, NO_TEXT, RECORD_BYTES, SEARCHABLE, SEGMENT_ROWS,
+        StoredText, TableParts, failed,
     },
     chunk::TableChunk,
 };
@@ -25,7 +25,7 @@ pub struct ChunkTableWriter<W> {
     target: W,
     written: u64,
     /// The bytes below those that are written. Texts that stand there are not written again.
-    below: Option<Arc<FileBytes>>,
+    below: Option<Arc<LayerBytes>>,
     /// Whether the links of chunks are checked.
     is_checked: bool,
     rows: usize,
@@ -352,8 +352,4 @@ fn length(text: &str, what: &str) -> Result<u32, Error> {
 
 fn failed_write(error: io::Error) -> Error {
     failed(format!("cannot write the chunks: {error}; make room on the disk of the temporary files"))
-}
-
-pub(super) fn failed(reason: impl ToString) -> Error {
-    Error::Failed { component: "table of chunks", reason: reason.to_string() }
 }

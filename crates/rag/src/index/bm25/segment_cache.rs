@@ -177,7 +177,8 @@ impl<'a> SegmentCache<'a> {
     /// Keeps a merged index in place of an earlier one with nearly the same segments. The next index of nearly the same
     /// segments is then made of it.
     pub(super) fn keep_merged(&self, index: &Path, segments: &[MergedSegment], earlier: Option<EarlierMerge>) {
-        let [content, merged] = [Bm25Index::CONTENT, Bm25Index::MERGED].map(|ending| self.merged_file(segments, ending));
+        let [content, merged] =
+            [Bm25Index::CONTENT, Bm25Index::MERGED].map(|ending| self.merged_file(segments, ending));
         for file in [&content, &merged] {
             let _ = fs::remove_file(file);
         }
