@@ -286,6 +286,9 @@ async fn a_store_is_counted_checked_swept_and_copied() {
 #[test]
 fn an_index_whose_artifact_was_removed_takes_no_space_under_its_second_name() {
     let workspace = Workspace::new();
+    // Only indexes of many shards stay. A file of this size is a shard.
+    let page = "A line about the animals of the forest. ".repeat(7000);
+    (0..34).for_each(|number| workspace.write(&format!("documents/large{number}.md"), &page));
     let space = "chunker = [\"sentence\"]\nembedder = [\"tiny\"]\nretriever = [\"dense\"]";
     workspace.experiment(space, "[dataset]\npath = \"golden.jsonl\"\n[evaluate]\nmetrics = [\"recall\"]");
     workspace.run(&["run", "--quiet"]).succeeds();
