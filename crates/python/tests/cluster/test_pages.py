@@ -22,7 +22,8 @@ def test_a_notebook_shows_one_table_that_is_drawn_anew_and_a_page_that_only_draw
     cells = [
         f"import json, reverie\nexperiment = reverie.Experiment(json.loads({json.dumps(settings(small, provider.url))!r}))",
         "experiment.plan()",
-        "experiment.run()",
+        "results = experiment.run()\nresults",
+        "results.plot()",
         "experiment.compare('t01', 't02')",
         "experiment.pipeline().query('Which mill was built in 1703?')",
     ]
@@ -32,10 +33,10 @@ def test_a_notebook_shows_one_table_that_is_drawn_anew_and_a_page_that_only_draw
         [output["data"].get("text/html", "") for output in cell.outputs if "data" in output] for cell in notebook.cells
     ]
     assert len(pages[2]) <= 2, "at most the live table and the results"
-    board = pages[2][-1]
-    assert "95 % interval" in board and 'sandbox="allow-scripts"' in board
-    assert "grinds oats" not in board, "passages are not kept in the notebook's file"
-    assert "t01 − t02" in pages[3][0] and "03.md" in pages[4][0]
+    board, plot = pages[2][-1], pages[3][-1]
+    assert "95 % interval" in board and 'sandbox="allow-scripts"' in plot
+    assert "grinds oats" not in board + plot, "passages are not kept in the notebook's file"
+    assert "t01 − t02" in pages[4][0] and "03.md" in pages[5][0]
 
 
 def test_the_stop_button_of_a_notebook_ends_a_run(small):
