@@ -76,9 +76,9 @@ pub(crate) async fn remove_bundle_files(address: &str, setup: &Setup) -> Result<
     Ok(())
 }
 
-/// The files of a bundle in the order in which they are removed. A removal may be killed at any point, and
-/// [`bundle_content`] must still find what it needs: the list of documents is there as long as the run's record is, and the
-/// manifest goes last.
+/// The files of a bundle in the order in which they are removed. A removal may be killed at any point, and the next one
+/// must still find the bundle. [`bundle_content`] reads the manifest, which goes last; and while the run's record is there,
+/// it reads the list of documents too, which therefore goes after the record.
 fn removal_order(manifest: &BundleManifest) -> Vec<String> {
     let record = manifest.run_file(RunFileName::Frozen);
     let mut names: Vec<String> = manifest.files.iter().map(|file| file.name.clone()).collect();

@@ -51,7 +51,7 @@ pub(super) struct KeptContent {
     shards: Vec<(String, u32)>,
 }
 
-/// A kept file over which another one is written: the other one refers to what is in it.
+/// A kept file that another one is written over. The other file does not repeat what is in this one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct LowerFile {
     /// Its name in the folder.

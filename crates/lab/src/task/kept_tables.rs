@@ -123,8 +123,9 @@ impl KeptTables {
         };
         let table = compute(open).await??;
         std::fs::rename(draft.path(), &path).map_err(failed)?;
-        let content = KeptContent::new(names.iter().cloned().zip(written).collect(), Some(hash));
-        self.files.keep(&content.over(below), similar.as_ref())?;
+        let content = KeptContent::new(names.iter().cloned().zip(written).collect(), Some(hash)).over(below);
+        let files = self.files.clone();
+        compute(move || files.keep(&content, similar.as_ref())).await??;
         Ok(table)
     }
 

@@ -88,9 +88,9 @@ pub struct Bm25Index {
 }
 
 impl Bm25Index {
-    /// The ending of a merged index among the segments that [`Bm25Index::write`] keeps: the second name of its file.
+    /// [`Bm25Index::write`] keeps its index under a second name, beside the segments. This is the ending of that name.
     pub const MERGED: &'static str = "merged";
-    /// The ending of the list of its segments, which is beside it.
+    /// The list of the index's segments has the same name with this ending.
     pub const CONTENT: &'static str = "content";
 }
 

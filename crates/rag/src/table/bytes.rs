@@ -87,7 +87,7 @@ pub(super) struct AllBytes<'a> {
 }
 
 impl<'a> AllBytes<'a> {
-    /// The bytes from a place on. Nothing is partly below and partly not.
+    /// The bytes from a place on. No text and no number crosses from the lower table into this one.
     fn starting_at(&self, at: usize) -> &'a [u8] {
         match at.checked_sub(self.below.len()) {
             Some(own) => &self.own[own..],
@@ -108,10 +108,12 @@ impl<'a> AllBytes<'a> {
     }
 }
 
-/// Where the text of a chunk stands, with the white space behind it.
+/// A chunk's text in the bytes of a table, followed by its white space.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StoredText {
+    /// Where the text begins.
     pub(super) start: u64,
+    /// The bytes of the text, and of the white space.
     pub(super) length: u32,
     pub(super) space: u32,
 }
@@ -233,7 +235,7 @@ impl TableParts {
         (length != NO_TEXT).then(|| bytes.text_at(bytes.u64_at(at + 56) as usize, length))
     }
 
-    /// Where the text of a row's chunk stands.
+    /// Where the text of a row is in the table's bytes.
     pub(super) fn text_of_row(&self, bytes: AllBytes<'_>, row: usize) -> StoredText {
         let at = self.record(bytes, row);
         StoredText { start: bytes.u64_at(at), length: bytes.u32_at(at + 24), space: bytes.u32_at(at + 68) }

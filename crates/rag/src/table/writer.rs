@@ -24,7 +24,7 @@ const NUMBERS_AT_ONCE: usize = 8192;
 pub struct ChunkTableWriter<W> {
     target: W,
     written: u64,
-    /// The bytes below those that are written. Texts that stand there are not written again.
+    /// The lower table that this one is written over. Texts that it holds are not written again.
     below: Option<Arc<LayerBytes>>,
     /// Whether the links of chunks are checked.
     is_checked: bool,
@@ -140,7 +140,7 @@ impl<W: Write> ChunkTableWriter<W> {
         }
     }
 
-    /// Adds a chunk. Its text is written, unless it stands below.
+    /// Adds a chunk. Its text is written, unless the lower table holds it: then `text_below` says where.
     fn push_with(&mut self, chunk: &TableChunk<'_>, text_below: Option<StoredText>) -> Result<(), Error> {
         let row = u32::try_from(self.rows).map_err(|_| failed("there are more than 4,294,967,295 chunks"))?;
         let is_new_document = self.group.as_ref().is_none_or(|group| group.document != chunk.document);

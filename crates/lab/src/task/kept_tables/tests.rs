@@ -50,6 +50,19 @@ impl Shards {
         shards
     }
 
+    /// The same, of which the table has been opened once. Tables of any size are written over others.
+    async fn opened(count: usize) -> Self {
+        let shards = Self { min_lower_bytes: 0, ..Self::new(count).await };
+        shards.open("scratch").await.unwrap();
+        shards
+    }
+
+    /// Gives a shard other texts; returns the name that it had.
+    async fn change(&mut self, place: usize, word: &str) -> String {
+        let changed = self.put(place, word).await;
+        std::mem::replace(&mut self.names[place], changed)
+    }
+
     fn context(&self) -> RunContext {
         let text = "name = \"x\"\n[corpus]\nsource = \"d\"\n[space]\nchunker = \"sentence\"\nretriever = \"bm25\"\n";
         fixture::run_context(self.folder.path(), Experiment::parse(text, ".").unwrap(), Vec::new())
@@ -156,15 +169,13 @@ async fn a_damaged_table_is_made_anew_and_nothing_is_taken_from_it() {
 
 #[tokio::test]
 async fn large_tables_are_written_over_the_first_one_until_much_of_it_is_of_no_use() {
-    let mut shards = Shards::new(40).await;
-    shards.min_lower_bytes = 0;
-    shards.open("scratch").await.unwrap();
+    let mut shards = Shards::opened(40).await;
     let first = shards.files("scratch", TABLE);
     let mut tables = Vec::new();
     for change in 0..12 {
         let place = 3 * change;
-        shards.forget(&shards.names[place]);
-        shards.names[place] = shards.put(place, "changed").await;
+        let old = shards.change(place, "changed").await;
+        shards.forget(&old);
         let table = shards.open("scratch").await.unwrap();
         shards.min_lower_bytes = MIN_LOWER_BYTES;
         assert_eq!(chunks(&table), chunks(&shards.open("fresh").await.unwrap()), "{change}");
@@ -183,13 +194,11 @@ async fn large_tables_are_written_over_the_first_one_until_much_of_it_is_of_no_u
 
 #[tokio::test]
 async fn one_shard_that_changes_again_and_again_leaves_no_files_behind() {
-    let mut shards = Shards::new(20).await;
-    shards.min_lower_bytes = 0;
-    shards.open("scratch").await.unwrap();
+    let mut shards = Shards::opened(20).await;
     let first = shards.names.clone();
     for change in 0..6 {
         for place in [3, 4] {
-            shards.names[place] = shards.put(place, &format!("changed {change}")).await;
+            shards.change(place, &format!("changed {change}")).await;
             shards.open("scratch").await.unwrap();
             // And back, which opens the first table.
             let changed = std::mem::replace(&mut shards.names, first.clone());
@@ -206,9 +215,7 @@ async fn one_shard_that_changes_again_and_again_leaves_no_files_behind() {
 
 #[tokio::test]
 async fn a_table_that_shrinks_shard_by_shard_is_written_whole_in_time() {
-    let mut shards = Shards::new(40).await;
-    shards.min_lower_bytes = 0;
-    shards.open("scratch").await.unwrap();
+    let mut shards = Shards::opened(40).await;
     let first = shards.files("scratch", TABLE).remove(0);
     while shards.names.len() > 29 {
         assert!(first.exists(), "{} of 40 are left", shards.names.len());
@@ -221,12 +228,9 @@ async fn a_table_that_shrinks_shard_by_shard_is_written_whole_in_time() {
 
 #[tokio::test]
 async fn a_table_is_not_written_over_the_file_that_it_takes_the_place_of() {
-    let mut shards = Shards::new(20).await;
-    shards.min_lower_bytes = 0;
-    shards.open("scratch").await.unwrap();
+    let mut shards = Shards::opened(20).await;
     let content = shards.files("scratch", CONTENT).remove(0);
-    let old = std::mem::take(&mut shards.names[5]);
-    shards.names[5] = shards.put(5, "changed").await;
+    let old = shards.change(5, "changed").await;
     shards.open("scratch").await.unwrap();
     // The first table has lost its list, so it is made again, of the one that is written over it.
     fs::remove_file(content).unwrap();
@@ -239,12 +243,9 @@ async fn a_table_is_not_written_over_the_file_that_it_takes_the_place_of() {
 #[tokio::test]
 async fn a_table_over_one_that_is_damaged_or_gone_is_made_anew() {
     for is_gone in [false, true] {
-        let mut shards = Shards::new(20).await;
-        shards.min_lower_bytes = 0;
-        shards.open("scratch").await.unwrap();
+        let mut shards = Shards::opened(20).await;
         let below = shards.files("scratch", TABLE).remove(0);
-        let old = std::mem::take(&mut shards.names[5]);
-        shards.names[5] = shards.put(5, "changed").await;
+        let old = shards.change(5, "changed").await;
         let expected = chunks(&shards.open("scratch").await.unwrap());
         // The state before the change needs no shard: its table is still there.
         shards.forget(&old);
