@@ -34,7 +34,6 @@ class Cluster:
         if not ray.is_initialized():
             _check_reachable(address)
             ray.init(address=address, namespace=NAMESPACE, logging_level="warning", log_to_driver=False)
-        self._limits = limits()
         self._actors: dict[int, Any] = {}
         self._given = driver_environment(environment)
 
@@ -64,7 +63,7 @@ class Cluster:
             options["memory"] = wanted["memory"]
         if node is not None:
             options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(node, soft=False)
-        actor = Worker.options(**options).remote(setup, self._limits, self._given)
+        actor = Worker.options(**options).remote(setup, self._given)
         self._actors[worker] = actor
         _tell(actor.ready.remote(), done)
 
@@ -87,13 +86,13 @@ class Cluster:
 class Worker:
     """One Rust worker. `ready` reports what is wrong with its environment."""
 
-    def __init__(self, setup: bytes, limits: Any, given: Secrets) -> None:
+    def __init__(self, setup: bytes, given: Secrets) -> None:
         given.set_missing()
         self._worker: Any = None
         self._error: Exception | None = None
         folder = os.path.join(ray.get_runtime_context().get_temp_dir(), "reverie")
         try:
-            self._worker = _core.Worker(setup, folder, Lessor(limits))
+            self._worker = _core.Worker(setup, folder, Lessor())
         except Exception as error:  # noqa: BLE001: whatever it is, the driver should hear it
             self._error = error
 
@@ -125,18 +124,26 @@ class Worker:
 
 
 class Lessor:
-    """A worker's connection to the actor for limits; requests and answers are JSON."""
+    """A worker's connection to the actor for limits; requests and answers are JSON.
 
-    def __init__(self, limits: Any) -> None:
-        self._limits = limits
+    The first request starts the actor, so a run that calls no remote model starts none.
+    """
+
+    def __init__(self) -> None:
+        self._limits: Any = None
+
+    def _actor(self) -> Any:
+        if self._limits is None:
+            self._limits = limits()
+        return self._limits
 
     def renew(self, request: str) -> str:
         """Asks for a lease."""
-        return ray.get(self._limits.renew.remote(request), timeout=5)
+        return ray.get(self._actor().renew.remote(request), timeout=5)
 
     def allow(self, request: str) -> str:
         """Asks for an allowance."""
-        return ray.get(self._limits.allow.remote(request), timeout=5)
+        return ray.get(self._actor().allow.remote(request), timeout=5)
 
 
 @ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)
