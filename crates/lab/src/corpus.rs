@@ -34,8 +34,6 @@ use rag::{
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
-    ffi::OsStr,
-    path::Path,
     sync::{Arc, OnceLock},
 };
 use store::Key;
@@ -136,7 +134,7 @@ pub(crate) struct ListedCorpus {
 pub(crate) async fn list(session: &Session, mistakes: &mut Vec<String>) -> Result<ListedCorpus, Error> {
     let source = session.corpus_source(mistakes);
     let listing = match &source {
-        Some(source) => list_files(session, source, mistakes).await.unwrap_or_default(),
+        Some(source) => list_files(source, mistakes).await.unwrap_or_default(),
         None => Listing::default(),
     };
     let paths = || listing.files.iter().map(|file| file.path.as_str());
@@ -146,13 +144,10 @@ pub(crate) async fn list(session: &Session, mistakes: &mut Vec<String>) -> Resul
     Ok(ListedCorpus { source, listing, metadata, pdf_library })
 }
 
-/// What is at the address of a corpus, without the experiment's own files; none if it cannot be listed.
-async fn list_files(session: &Session, source: &Source, mistakes: &mut Vec<String>) -> Option<Listing> {
+/// What is at the address of a corpus; none if it cannot be listed.
+async fn list_files(source: &Source, mistakes: &mut Vec<String>) -> Option<Listing> {
     match source.survey().await {
-        Ok(found) => {
-            let unread_types = without_own_files(&session.experiment, source, found.unread_types);
-            Some(Listing { unread_types, ..found })
-        }
+        Ok(found) => Some(found),
         Err(error) => {
             mistakes.push(error_chain(&error));
             None
@@ -206,7 +201,7 @@ pub(crate) async fn survey(session: &Session, mistakes: &mut Vec<String>) -> Res
 async fn files(session: &Session, source: &Source, mistakes: &mut Vec<String>) -> CorpusFiles {
     let limits = &session.experiment.corpus.limits;
     let listed_ms = now_ms();
-    let Some(listing) = list_files(session, source, mistakes).await else { return CorpusFiles::default() };
+    let Some(listing) = list_files(source, mistakes).await else { return CorpusFiles::default() };
     let folder = layout::scratch_folder(session.workspace().root());
     let known = Arc::new(KnownContents::read(&folder, &session.corpus_address()));
     let listed = Arc::new(listing.files);
@@ -274,39 +269,6 @@ async fn read_small_files(
         async move { compute(keys).await.unwrap_or_else(|_| vec![None; end - first]) }
     });
     stream::iter(batches).buffered(READS).collect::<Vec<_>>().await.concat()
-}
-
-/// Takes the experiment's own files out of these counts of unread files by ending. The experiment, its table of
-/// metadata and its questions may lie in the folder of the corpus, but are not documents. Own files that were not
-/// counted, for example because `exclude` leaves them out, change nothing.
-fn without_own_files(
-    experiment: &Experiment,
-    source: &Source,
-    mut types: BTreeMap<String, u64>,
-) -> BTreeMap<String, u64> {
-    let Ok(folder) = experiment.path(&experiment.corpus.source).canonicalize() else { return types };
-    let dataset = experiment.dataset.as_ref().map(|dataset| dataset.path.as_str());
-    let named = experiment.corpus.metadata.as_deref().into_iter().chain(dataset).filter(|path| !path.is_empty());
-    let own = named.map(|path| experiment.path(path)).chain(experiment.file.clone());
-    // A set, because two of these paths may be the same file.
-    let own: BTreeSet<String> = own.filter_map(|path| path_below(&folder, &path)).collect();
-    for ending in own.iter().filter_map(|path| source.unread_type(path)) {
-        if let Some(n) = types.get_mut(&ending) {
-            *n = n.saturating_sub(1);
-        }
-    }
-    types.retain(|_, n| *n > 0);
-    types
-}
-
-/// The path of a file relative to a folder, with `/`; none if there is no such file in the folder. The folder's path is
-/// canonical. For a symbolic link, the place of the link counts, not its target.
-fn path_below(folder: &Path, file: &Path) -> Option<String> {
-    let file = std::path::absolute(file).ok().filter(|file| file.is_file())?;
-    let parent = file.parent()?.canonicalize().ok()?;
-    let names: Vec<&str> =
-        parent.strip_prefix(folder).ok()?.iter().chain(file.file_name()).map(OsStr::to_str).collect::<Option<_>>()?;
-    Some(names.join("/"))
 }
 
 /// Parses files; what was parsed before is taken from the store.

@@ -11,6 +11,7 @@ use crate::{
     Error,
     engine::{Engine, Local},
     error_chain,
+    own_files::own_files,
     results::Results,
     setup::Setup,
     spec::Experiment,
@@ -100,7 +101,7 @@ impl Session {
     pub(crate) fn corpus_source(&self, mistakes: &mut Vec<String>) -> Option<Source> {
         let corpus = &self.experiment.corpus;
         match Source::parse(&self.corpus_address(), &corpus.include, &corpus.exclude, &self.setup.store_options) {
-            Ok(source) => Some(source.with_links(corpus.links)),
+            Ok(source) => Some(source.with_links(corpus.links).without(own_files(&self.experiment))),
             Err(error) => {
                 mistakes.push(error_chain(&error));
                 None

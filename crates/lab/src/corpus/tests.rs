@@ -20,47 +20,6 @@ fn corpus(read: &[&str], absent: &[&str], rejected: &[&str], unread: &[&str]) ->
     }
 }
 
-#[test]
-fn files_of_the_experiment_itself_are_no_documents_that_are_missing() {
-    let folder = tempfile::tempdir().unwrap();
-    let experiment = text("chunker = \"sentence\"\nretriever = \"bm25\"", "metrics = [\"recall\"]");
-    let experiment = experiment.replace("\"docs\"", "\".\"\nmetadata = \"table.csv\"");
-    let session = session(folder.path(), &experiment);
-    let of = |types: &[(&str, u64)]| -> BTreeMap<String, u64> {
-        types.iter().map(|(ending, n)| ((*ending).to_owned(), *n)).collect()
-    };
-    let seen = of(&[(".csv", 1), (".pptx", 2)]);
-    let source = session.corpus_source(&mut Vec::new()).unwrap();
-    let without_own_files = |types| super::without_own_files(&session.experiment, &source, types);
-    assert_eq!(without_own_files(seen.clone()), seen, "there is no such table");
-    std::fs::write(folder.path().join("table.csv"), "path\n").unwrap();
-    assert_eq!(without_own_files(seen), of(&[(".pptx", 2)]));
-    let two = of(&[(".csv", 2)]);
-    assert_eq!(without_own_files(two), of(&[(".csv", 1)]));
-}
-
-#[test]
-fn an_own_file_is_found_however_its_path_is_written_and_only_if_it_was_counted() {
-    let folder = tempfile::tempdir().unwrap();
-    let root = folder.path().canonicalize().unwrap();
-    std::fs::create_dir(root.join("deep")).unwrap();
-    for name in ["own.toml", "deep/table.csv"] {
-        std::fs::write(root.join(name), "").unwrap();
-    }
-    let below = |path: &Path| path_below(&root, path);
-    assert_eq!(below(&root.join("./own.toml")).as_deref(), Some("own.toml"));
-    assert_eq!(below(&root.join("deep/../deep/table.csv")).as_deref(), Some("deep/table.csv"));
-    assert_eq!((below(&root.join("none.toml")), below(&root.join("deep"))), (None, None), "not there, and a folder");
-    assert_eq!(path_below(&root.join("deep"), &root.join("own.toml")), None, "it is beside the folder");
-
-    let experiment = text("chunker = \"sentence\"\nretriever = \"bm25\"", "metrics = [\"recall\"]");
-    let excluded = "\".\"\nmetadata = \"deep/table.csv\"\nexclude = [\"deep/\"]";
-    let session = session(&root, &experiment.replace("\"docs\"", excluded));
-    let source = session.corpus_source(&mut Vec::new()).unwrap();
-    let seen = BTreeMap::from([(".csv".to_owned(), 1)]);
-    assert_eq!(without_own_files(&session.experiment, &source, seen.clone()), seen, "another one was counted");
-}
-
 /// What is read of this table, and the mistakes.
 fn table(bytes: Option<&str>, files: &CorpusFiles) -> (Result<BTreeMap<String, Metadata>, Error>, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();

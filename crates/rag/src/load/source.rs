@@ -12,7 +12,7 @@ use glob::Pattern;
 use object_store::path::Path as ObjectPath;
 use object_store::{ObjectStore, ObjectStoreExt};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -26,6 +26,8 @@ pub struct Source {
     place: CorpusPlace,
     filter: FileFilter,
     links: Links,
+    /// Files that are no documents, by their paths below the root.
+    no_documents: BTreeSet<String>,
 }
 
 /// A file of a corpus.
@@ -137,7 +139,9 @@ impl Source {
         let parsed = place.and_then(|place| Ok((place, FileFilter::parse(include, exclude)?)));
         let address = address.to_owned();
         match parsed {
-            Ok((place, filter)) => Ok(Self { address, place, filter, links: Links::default() }),
+            Ok((place, filter)) => {
+                Ok(Self { address, place, filter, links: Links::default(), no_documents: BTreeSet::new() })
+            }
             Err(error) => Err(Error::Source { source_address: address, reason: error.to_string() }),
         }
     }
@@ -146,6 +150,12 @@ impl Source {
     #[must_use]
     pub fn with_links(self, links: Links) -> Self {
         Self { links, ..self }
+    }
+
+    /// Leaves out files that are no documents, by their paths below the root of the corpus.
+    #[must_use]
+    pub fn without(self, no_documents: BTreeSet<String>) -> Self {
+        Self { no_documents, ..self }
     }
 
     /// The files of the corpus, by path.
@@ -212,12 +222,6 @@ impl Source {
         Ok(Bytes::from(bytes))
     }
 
-    /// The extension under which [`Listing::unread_types`] counts a file; `None` if the file is not counted there.
-    /// `below` is the file's path below the root of the corpus.
-    pub fn unread_type(&self, below: &str) -> Option<String> {
-        self.filter.lacks_type(below, self.place.pattern()).then(|| ending(below))
-    }
-
     fn error(&self, reason: String) -> Error {
         Error::Source { source_address: self.address.clone(), reason }
     }
@@ -228,13 +232,16 @@ impl Source {
             let below = self.place.path_below(&location);
             // A file that is named explicitly is taken, whatever its extension.
             let is_named = matches!(self.place, CorpusPlace::File(_));
+            if !is_named && self.no_documents.contains(below) {
+                continue;
+            }
             if is_named || self.filter.takes(below, self.place.pattern()) {
                 let path = below.to_owned();
                 let location = (path != location).then(|| location.into());
                 listing.files.push(SourceFile { path, bytes, state, location });
             } else {
-                if let Some(unread_type) = self.unread_type(below) {
-                    *listing.unread_types.entry(unread_type).or_default() += 1;
+                if self.filter.lacks_type(below, self.place.pattern()) {
+                    *listing.unread_types.entry(ending(below)).or_default() += 1;
                 }
                 *listing.skipped.entry(ending(below)).or_default() += 1;
             }
@@ -415,10 +422,6 @@ mod tests {
         let listing = source.survey().await.unwrap();
         assert_eq!(listing.skipped, BTreeMap::from([(".css".to_owned(), 1), (".png".to_owned(), 1)]));
         assert_eq!(listing.unread_types, listing.skipped);
-        assert_eq!(
-            (source.unread_type("x/own.TOML"), source.unread_type("x/own.md")),
-            (Some(".toml".to_owned()), None)
-        );
         let bytes = source.read(&listing.files[2], &ParseLimits::default()).await.unwrap();
         assert_eq!(&bytes[..], b"deep/er/c.md");
     }
@@ -472,6 +475,7 @@ mod tests {
             place: place(prefix),
             filter: FileFilter::parse(&[], &[]).unwrap(),
             links: Links::Inside,
+            no_documents: BTreeSet::new(),
         };
         assert_eq!(paths(&remote("books")).await, ["a.txt", "deep/b.md"]);
         let listing = remote("books").survey().await.unwrap();
