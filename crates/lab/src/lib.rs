@@ -32,6 +32,7 @@ mod lineage;
 mod noise;
 mod number;
 mod operator;
+mod own_files;
 mod parts;
 mod pdf_library;
 mod plan;

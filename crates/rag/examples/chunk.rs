@@ -81,5 +81,7 @@ fn document(path: &str, text: String, format: Format) -> Document {
         pages: Vec::new(),
         metadata: Default::default(),
         headings: Vec::new(),
+        tables: Vec::new(),
+        problems: Vec::new(),
     }
-}
+    }

@@ -73,7 +73,9 @@ pub use prompt::language_of_short_text;
 pub(crate) use searcher::Searcher;
 pub use stage::{AxisValue, Data, PassageStage, PassageStep, PassagesWithRemarks};
 pub use table::{ChunkTable, ChunkTableWriter, TableChunk};
-pub use types::{Answer, Chunk, Heading, Hit, Metadata, Page, Passage, Span};
+pub use types::{
+    Answer, Chunk, Heading, Hit, MergedCells, Metadata, Page, Passage, ReadingProblem, ReadingProblemKind, Span, Table, TableFault,
+};
 
 /// Errors of stages, corpus sources and pipelines.
 #[derive(Debug, Clone, thiserror::Error)]

@@ -55,6 +55,144 @@ pub struct Heading {
     pub title: String,
 }
 
+/// A table in a document's text: a line of Markdown for each row, and a line of dashes below the first one. A cell that
+/// covers several places stands in each of them, so that every row can be read by itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Table {
+    /// Where its lines lie in the document's text.
+    pub span: Span,
+    /// The page on which it begins, if the document has pages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page: Option<u32>,
+    /// The number of its rows, headers included.
+    pub rows: u32,
+    /// The number of its columns.
+    pub columns: u32,
+    /// How many of its first rows are headers.
+    pub header_rows: u32,
+    /// The cells that cover several places.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub merged: Vec<MergedCells>,
+    /// What is wrong with it, as far as a check can tell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<TableFault>,
+}
+
+/// The places of a table that one cell covers. Rows and columns are counted from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MergedCells {
+    /// Its first row.
+    pub row: u32,
+    /// Its first column.
+    pub column: u32,
+    /// How many rows it covers.
+    pub rows: u32,
+    /// How many columns it covers.
+    pub columns: u32,
+}
+
+/// What can be wrong with a table that was read from a picture of it, such as a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TableFault {
+    /// Two cells overlap on the page.
+    Overlap,
+    /// A row has fewer cells than the table has columns, and no cell covers the rest.
+    UnevenRows,
+    /// Text inside the table's borders is in none of its cells.
+    LostText,
+}
+
+impl Table {
+    /// The same table so many bytes further on.
+    pub(crate) fn moved(self, bytes: usize) -> Self {
+        let span = Span { start: self.span.start + bytes, end: self.span.end + bytes };
+        Self { span, ..self }
+    }
+
+    /// The lines of its rows in the document's text, the line of dashes left out.
+    pub fn row_spans(&self, text: &str) -> Vec<Span> {
+        let lines = text.get(self.span.start..self.span.end).unwrap_or_default();
+        let mut start = self.span.start;
+        let mut spans = Vec::with_capacity(self.rows as usize);
+        for (number, line) in lines.split_inclusive('\n').enumerate() {
+            // The second line is the line of dashes.
+            if number != 1 {
+                spans.push(Span { start, end: start + line.trim_end().len() });
+            }
+            start += line.len();
+        }
+        spans
+    }
+
+    /// The lines of its header rows, with the line of dashes; none if it has no header.
+    pub fn header_span(&self, text: &str) -> Option<Span> {
+        let lines = text.get(self.span.start..self.span.end)?;
+        // The line of dashes is the second one.
+        let last = (self.header_rows as usize).checked_sub(1)?.max(1);
+        let lines = lines.split_inclusive('\n').take(if self.header_rows > 1 { last + 2 } else { last + 1 });
+        let length: usize = lines.map(str::len).sum();
+        Some(Span { start: self.span.start, end: self.span.start + length })
+    }
+
+    /// The texts of its cells, row by row, the headers first.
+    pub fn cells(&self, text: &str) -> Vec<Vec<String>> {
+        self.row_spans(text).into_iter().map(|row| cells_of_line(&text[row.start..row.end])).collect()
+    }
+}
+
+/// The cells of a row. The marks of a quote and spaces before it are no cell.
+fn cells_of_line(line: &str) -> Vec<String> {
+    let line = line.trim_start_matches(['>', ' ']);
+    let mut cells = Vec::new();
+    let mut cell = String::new();
+    let mut characters = line.strip_prefix('|').unwrap_or(line).chars().peekable();
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' if characters.next_if_eq(&'|').is_some() => cell.push('|'),
+            '|' => cells.push(std::mem::take(&mut cell).trim().to_owned()),
+            other => cell.push(other),
+        }
+    }
+    if !cell.trim().is_empty() {
+        // A row need not end with a bar.
+        cells.push(cell.trim().to_owned());
+    }
+    cells
+}
+
+/// Something that was read badly or not at all, so that the text may lack it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadingProblem {
+    /// What it is.
+    pub kind: ReadingProblemKind,
+    /// The page, if it is on one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page: Option<u32>,
+    /// What exactly, in a few words.
+    pub detail: String,
+}
+
+/// The kinds of what is read badly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReadingProblemKind {
+    /// A page has no text, and may be a picture of a text.
+    NoText,
+    /// A table does not fit together.
+    BrokenTable,
+    /// Bytes that mean no character stand as `\u{fffd}`.
+    ReplacedCharacters,
+    /// Nothing tells the encoding of the text, so it was guessed.
+    GuessedEncoding,
+    /// A font does not say which letters its pictures are.
+    UnmappedFont,
+    /// A part of the file, such as an attachment, was not read.
+    UnreadPart,
+    /// The parts that the program which made the file does not show, such as hidden sheets. They were read.
+    HiddenPart,
+}
+
 /// What is known of a document beside its text, by field: texts, numbers,
 /// true or false, or lists of these.
 pub type Metadata = BTreeMap<String, Value>;

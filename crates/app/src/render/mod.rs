@@ -38,7 +38,7 @@ pub use check::{check, check_junit, check_markdown};
 pub use comparison::comparison;
 pub use components::{ComponentDocs, component, component_list, components};
 pub use databases::{alias_swap, database_check, database_collections, promoted_index};
-pub use document::document;
+pub use document::{document, page, problems};
 pub use effects::effects;
 pub use files::file_lines;
 pub use forget::{forgetting, forgotten, forgotten_before};

@@ -50,6 +50,8 @@ impl ArtifactTable for DocumentRow {
             .json("pages", documents().map(|document| document.map(|document| &document.pages)))
             .json("headings", documents().map(|document| document.map(|document| &document.headings)))
             .json("metadata", documents().map(|document| document.map(|document| &document.metadata)))
+            .json("tables", documents().map(|document| document.map(|document| &document.tables)))
+            .json("problems", documents().map(|document| document.map(|document| &document.problems)))
             .json(
                 "rejected",
                 rows.iter().map(|row| match row {
@@ -65,6 +67,7 @@ impl ArtifactTable for DocumentRow {
         let (pages, headings, rejected) = (batch.text("pages")?, batch.text("headings")?, batch.text("rejected")?);
         // Tables of older versions have none.
         let metadata = batch.text("metadata").ok();
+        let (tables, problems) = (batch.text("tables").ok(), batch.text("problems").ok());
         (0..batch.len())
             .map(|i| {
                 let path = path.value(i).to_owned();
@@ -82,6 +85,8 @@ impl ArtifactTable for DocumentRow {
                     pages: json(pages, i)?,
                     headings: json(headings, i)?,
                     metadata: metadata.map_or(Ok(None), |column| json(column, i))?.unwrap_or_default(),
+                    tables: tables.map_or(Ok(None), |column| json(column, i))?.unwrap_or_default(),
+                    problems: problems.map_or(Ok(None), |column| json(column, i))?.unwrap_or_default(),
                 }))
             })
             .collect()

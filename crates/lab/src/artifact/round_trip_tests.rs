@@ -157,6 +157,8 @@ fn documents() -> Vec<DocumentRow> {
         pages: Vec::new(),
         headings: Vec::new(),
         metadata: Default::default(),
+        tables: Vec::new(),
+        problems: Vec::new(),
         ..document.clone()
     };
     let rejected = Rejected { path: "c.pdf".to_owned(), reason: LoadError::UnknownFormat("x".to_owned()) };

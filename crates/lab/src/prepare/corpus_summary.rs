@@ -37,7 +37,7 @@ use std::{
 use store::Key;
 
 /// Raise when the summaries of earlier versions are of no use.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Counts and fields of the documents.
 #[derive(Default)]

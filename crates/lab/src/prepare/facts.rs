@@ -8,12 +8,12 @@ use crate::{
 use eval::Question;
 use models::{Identity, ModelConfig, ModelKind, ModelLanguages};
 use rag::{
-    Component, Document,
+    Component, Document, ReadingProblemKind,
     analysis::Language,
     index::IndexKind,
     load::{Format, LoadError, Rejected},
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The most documents whose language is detected.
 pub(super) const LANGUAGE_DOCUMENTS: usize = 500;
@@ -21,8 +21,16 @@ pub(super) const LANGUAGE_DOCUMENTS: usize = 500;
 /// tenth of a millisecond.
 const LANGUAGE_BYTES: usize = 2_000;
 
+/// The most documents with one kind of problem that are remembered by name.
+const BADLY_READ: usize = 3;
+
 /// Parts of the names of models for English. They are used for models that are not in the catalogue.
 const ENGLISH_MODELS: [&str; 4] = ["all-minilm", "paraphrase-minilm", "all-mpnet", "ms-marco"];
+
+/// Whether text may be missing or wrong because of it. Pages without text have a warning of their own.
+fn is_bad(kind: ReadingProblemKind) -> bool {
+    !matches!(kind, ReadingProblemKind::NoText | ReadingProblemKind::HiddenPart)
+}
 
 /// The language of a document; none if it is not certain.
 pub(super) fn language_of(text: &str) -> Option<Language> {
@@ -40,6 +48,16 @@ impl CorpusFacts {
         if document.format == Format::Pdf && blank > 0 {
             self.blank_pages.push((document.path.clone(), blank, document.pages.len()));
         }
+        let mut told = BTreeSet::new();
+        for problem in document.problems.iter().filter(|problem| is_bad(problem.kind)) {
+            if told.insert(problem.kind) {
+                let known = self.badly_read.entry(problem.kind).or_default();
+                known.documents += 1;
+                if known.first.len() < BADLY_READ {
+                    known.first.push((document.path.clone(), problem.detail.clone()));
+                }
+            }
+        }
     }
 
     /// Notes a file that gave no document, if the reason is that it has no text.
@@ -55,6 +73,12 @@ impl CorpusFacts {
         self.with_headings += other.with_headings;
         self.without_text.extend(other.without_text.iter().cloned());
         self.blank_pages.extend(other.blank_pages.iter().cloned());
+        for (kind, found) in &other.badly_read {
+            let known = self.badly_read.entry(*kind).or_default();
+            known.documents += found.documents;
+            let room = BADLY_READ.saturating_sub(known.first.len());
+            known.first.extend(found.first.iter().take(room).cloned());
+        }
     }
 }
 
@@ -164,7 +188,7 @@ fn named_language(stage: &'static str, component: &impl Component) -> Option<Nam
 mod tests {
     use super::*;
     use crate::plan::trial::grid;
-    use rag::{Heading, Page, Span};
+    use rag::{Heading, Page, ReadingProblem, Span};
     use serde_json::json;
     use store::Key;
 
@@ -180,6 +204,8 @@ mod tests {
             pages: (1..).zip(pages).map(page).collect(),
             headings: Vec::new(),
             metadata: Default::default(),
+            tables: Vec::new(),
+            problems: Vec::new(),
         }
     }
 
@@ -194,6 +220,29 @@ mod tests {
         facts.add(&document(Format::Pdf, "abc", &[(0, 3)]));
         assert_eq!(facts.blank_pages, [("a".to_owned(), 1, 3)]);
         assert_eq!((facts.documents, facts.with_headings), (3, 0));
+    }
+
+    #[test]
+    fn documents_that_were_read_badly_are_counted_once_for_each_kind() {
+        let problem = |kind, detail: &str| ReadingProblem { kind, page: None, detail: detail.to_owned() };
+        let with = |path: &str| Document {
+            path: path.to_owned(),
+            problems: vec![
+                problem(ReadingProblemKind::ReplacedCharacters, "2 characters stand as U+FFFD"),
+                problem(ReadingProblemKind::ReplacedCharacters, "1 character stands as U+FFFD"),
+                problem(ReadingProblemKind::HiddenPart, "a sheet"),
+            ],
+            ..document(Format::Text, "abc", &[])
+        };
+        let (mut facts, mut other) = (CorpusFacts::default(), CorpusFacts::default());
+        ["a", "b"].iter().for_each(|path| facts.add(&with(path)));
+        ["c", "d"].iter().for_each(|path| other.add(&with(path)));
+        facts.merge(&other);
+        assert_eq!(facts.badly_read.keys().copied().collect::<Vec<_>>(), [ReadingProblemKind::ReplacedCharacters]);
+        let found = &facts.badly_read[&ReadingProblemKind::ReplacedCharacters];
+        let first: Vec<&str> = found.first.iter().map(|(path, _)| path.as_str()).collect();
+        assert_eq!((found.documents, first.as_slice()), (4, &["a", "b", "c"][..]));
+        assert!(found.first[0].1.starts_with("2 characters"));
     }
 
     #[test]

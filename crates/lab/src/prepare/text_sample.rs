@@ -273,6 +273,8 @@ mod tests {
             pages,
             headings,
             metadata: Default::default(),
+            tables: Vec::new(),
+            problems: Vec::new(),
         }
     }
 

@@ -5,7 +5,7 @@
 
 use super::Finding;
 use eval::dataset::AnchorError;
-use rag::analysis::Language;
+use rag::{ReadingProblemKind, analysis::Language};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -38,11 +38,22 @@ pub(crate) struct CorpusFacts {
     pub(crate) without_text: Vec<String>,
     /// PDF documents with pages without text: the path, the number of pages without text, and the number of all pages.
     pub(crate) blank_pages: Vec<(String, usize, usize)>,
+    /// What else was read badly, by its kind.
+    pub(crate) badly_read: BTreeMap<ReadingProblemKind, BadlyReadDocuments>,
     /// The number of documents that have a title or headings.
     pub(crate) with_headings: usize,
     /// The number of documents in each language, by its English name, without documents whose language was not
     /// recognized. If there are many documents, a sample of them is counted.
     pub(crate) languages: BTreeMap<String, usize>,
+}
+
+/// Documents in which something was read badly.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct BadlyReadDocuments {
+    /// How many there are.
+    pub(crate) documents: usize,
+    /// The first of them, by path, with what is wrong.
+    pub(crate) first: Vec<(String, String)>,
 }
 
 /// Evidence of a golden question that is in no document any more.

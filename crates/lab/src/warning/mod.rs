@@ -11,7 +11,7 @@ mod language;
 
 pub use facts::LostEvidence;
 pub(crate) use facts::{
-    CorpusFacts, CutTextsFacts, EqualTrials, EvidenceFacts, FilterFacts, ModelFacts, NamedLanguage, PromptFacts,
+    BadlyReadDocuments, CorpusFacts, CutTextsFacts, EqualTrials, EvidenceFacts, FilterFacts, ModelFacts, NamedLanguage, PromptFacts,
     QuestionFacts, ReplyFacts, RunFacts, TrialFacts, TrialFindings,
 };
 
@@ -73,6 +73,8 @@ kinds! {
     DocumentsWithoutText => documents_without_text,
     /// Pages without text inside PDF documents.
     PagesWithoutText => pages_without_text,
+    /// Documents that were not read as they are: characters, tables, attachments.
+    BadlyReadDocuments => badly_read_documents,
     /// Questions in another language than the documents.
     QuestionLanguage => question_language,
     /// Documents in several languages.

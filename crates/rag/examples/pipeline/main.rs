@@ -254,8 +254,10 @@ fn document(Text { path, text, metadata }: Text) -> Document {
         pages: Vec::new(),
         metadata,
         headings: Vec::new(),
+        tables: Vec::new(),
+        problems: Vec::new(),
     }
-}
+    }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {

@@ -20,8 +20,10 @@ pub(super) fn text_document(text: &str) -> Document {
         pages: Vec::new(),
         metadata: Default::default(),
         headings: Vec::new(),
+        tables: Vec::new(),
+        problems: Vec::new(),
     }
-}
+    }
 
 pub(super) fn nasty_texts() -> Vec<String> {
     let prose = "The quick brown fox jumps. Over it, e.g. a dog; sleeps! \"Does it?\" (Yes.) ";

@@ -31,6 +31,7 @@ components! {
         Token => token,
         Recursive => recursive,
         Markdown => markdown,
+        Table => table,
         Semantic => semantic,
         Python => python,
         None => none,

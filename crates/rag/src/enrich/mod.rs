@@ -169,6 +169,8 @@ pub(crate) mod tests {
             text,
             pages: Vec::new(),
             metadata: Default::default(),
+            tables: Vec::new(),
+            problems: Vec::new(),
         };
         let config: ChunkerConfig =
             serde_json::from_value(serde_json::json!({ "markdown": { "chunk_size": 64 } })).unwrap();

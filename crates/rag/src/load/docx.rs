@@ -7,7 +7,8 @@ use super::archive::Archive;
 use super::docx_body::Body;
 use super::docx_styles::{Notes, Styles};
 use super::format::{Entries, FileFormat, NO_TEXT, Signature};
-use super::xml::{self, Node, Xml};
+use super::office_package::{main_part, with_core_properties};
+use super::xml;
 use super::{LoadError, ParseLimits, Parsed};
 
 pub(super) const FORMAT: FileFormat = FileFormat {
@@ -27,7 +28,7 @@ fn is_docx(entries: &Entries<'_>) -> bool {
 
 fn parse(bytes: &[u8], limits: &ParseLimits) -> Result<Parsed, LoadError> {
     let mut archive = Archive::open(bytes, limits)?;
-    let main = main_part(&mut archive, limits)?;
+    let main = main_part(&mut archive, "word/document.xml", limits)?;
     let folder = main.rsplit_once('/').map_or("", |(folder, _)| folder);
     let mut part = |name: &str| -> Result<Option<String>, LoadError> {
         let path = if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
@@ -41,55 +42,7 @@ fn parse(bytes: &[u8], limits: &ParseLimits) -> Result<Parsed, LoadError> {
         }
     }
     let document = xml::decode(&archive.require(&main)?);
-    let mut parsed = Body::new(&styles, &notes, limits).read(&document)?;
-    if let Some(bytes) = archive.read("docProps/core.xml")? {
-        // Damaged metadata must not cost the text.
-        let [title, author, date, language] = core_properties(&xml::decode(&bytes), limits).unwrap_or_default();
-        parsed.title = title.or(parsed.title);
-        parsed.author = author;
-        parsed = parsed.with("date", date).with("language", language);
-    }
-    Ok(parsed)
-}
-
-/// The part that holds the text. Its name is not fixed, but nearly all files use the usual one.
-fn main_part(archive: &mut Archive<'_>, limits: &ParseLimits) -> Result<String, LoadError> {
-    const USUAL: &str = "word/document.xml";
-    let Some(bytes) = archive.read("_rels/.rels")? else { return Ok(USUAL.to_owned()) };
-    let text = xml::decode(&bytes);
-    let mut xml = Xml::new(&text, limits);
-    while let Some(node) = xml.next()? {
-        let Node::Open(start) = node else { continue };
-        let is_document = xml::attribute(&start, "Type").is_some_and(|kind| kind.ends_with("/officeDocument"));
-        if let Some(target) = xml::attribute(&start, "Target").filter(|_| is_document) {
-            return Ok(target.trim_start_matches('/').to_owned());
-        }
-    }
-    Ok(USUAL.to_owned())
-}
-
-fn core_properties(text: &str, limits: &ParseLimits) -> Result<[Option<String>; 4], LoadError> {
-    let mut found = [const { String::new() }; 4];
-    let mut current = None;
-    let mut xml = Xml::new(text, limits);
-    while let Some(node) = xml.next()? {
-        match (node, current) {
-            (Node::Open(start), _) => {
-                current = match xml::local(&start) {
-                    "title" => Some(0_usize),
-                    "creator" => Some(1),
-                    "created" => Some(2),
-                    "language" => Some(3),
-                    _ => None,
-                }
-            }
-            (Node::Text(text), Some(field)) => found[field].push_str(&text),
-            (Node::Close, _) => current = None,
-            _ => {}
-        }
-    }
-    let given = |text: String| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
-    Ok(found.map(given))
+    with_core_properties(Body::new(&styles, &notes, limits).read(&document)?, &mut archive, limits)
 }
 
 #[cfg(test)]

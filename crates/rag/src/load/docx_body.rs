@@ -3,10 +3,10 @@
 
 use super::docx_styles::{Notes, Styles};
 use super::headings::clip_title;
-use super::table::Table;
+use super::table::{CellPlace, TableBuilder};
 use super::xml::{self, Node, Xml};
 use super::{LoadError, ParseLimits, Parsed};
-use crate::types::{Heading, Page, Span};
+use crate::types::{Heading, Page, Span, Table};
 use quick_xml::events::BytesStart;
 use std::{borrow::Cow, collections::HashMap};
 
@@ -19,8 +19,10 @@ pub(super) struct Body<'d> {
     last_was_item: bool,
     /// Paragraphs being read: a text box puts paragraphs inside a paragraph.
     paragraphs: Vec<Paragraph>,
-    /// Tables being read, each with the blocks of its open cell.
-    tables: Vec<(Table, Vec<String>)>,
+    /// Tables being read.
+    tables: Vec<OpenTable>,
+    /// Tables that were read.
+    done: Vec<Table>,
     breaks: Vec<usize>,
     /// Breaks inside a table, which take effect at its end.
     table_breaks: usize,
@@ -32,6 +34,14 @@ pub(super) struct Body<'d> {
     notes_used: HashMap<(&'static str, String), usize>,
     frames: Vec<DocxFrame>,
     skipped: usize,
+}
+
+/// A table being read, and the blocks and the place of its open cell.
+#[derive(Default)]
+struct OpenTable {
+    table: TableBuilder,
+    blocks: Vec<String>,
+    place: CellPlace,
 }
 
 #[derive(Default)]
@@ -99,6 +109,7 @@ impl<'d> Body<'d> {
             last_was_item: false,
             paragraphs: Vec::new(),
             tables: Vec::new(),
+            done: Vec::new(),
             breaks: Vec::new(),
             table_breaks: 0,
             page_is_new: true,
@@ -121,7 +132,7 @@ impl<'d> Body<'d> {
             if self.breaks.len() + self.table_breaks >= self.limits.pages as usize {
                 return Err(LoadError::OverLimit(format!("more than {} pages", self.limits.pages)));
             }
-            let tables: usize = self.tables.iter().map(|(table, _)| table.size()).sum();
+            let tables: usize = self.tables.iter().map(|open| open.table.size()).sum();
             self.limits.check_text(self.text.len().saturating_add(tables))?;
         }
         Ok(self.finish())
@@ -140,11 +151,14 @@ impl<'d> Body<'d> {
         let value = || xml::attribute(start, "val");
         match name {
             "p" => self.paragraphs.push(Paragraph::default()),
-            "tbl" => self.tables.push((Table::default(), Vec::new())),
+            "tbl" => self.tables.push(OpenTable::default()),
             "tr" => {
-                if let Some((table, _)) = self.tables.last_mut() {
-                    table.row();
+                if let Some(open) = self.tables.last_mut() {
+                    open.table.row();
                 }
+            }
+            "tc" | "tblHeader" | "gridSpan" | "vMerge" if !self.tables.is_empty() => {
+                self.cell_property(name, value().as_deref());
             }
             "br" if xml::attribute(start, "type").as_deref() == Some("page") => self.page_break(),
             "lastRenderedPageBreak" => self.page_break(),
@@ -177,8 +191,8 @@ impl<'d> Body<'d> {
         match self.frames.pop() {
             Some(DocxFrame::Paragraph) => self.close_paragraph(),
             Some(DocxFrame::Cell) => {
-                if let Some((table, blocks)) = self.tables.last_mut() {
-                    table.cell(std::mem::take(blocks).join("\n\n"));
+                if let Some(open) = self.tables.last_mut() {
+                    open.table.cell(std::mem::take(&mut open.blocks).join("\n\n"), open.place);
                 }
             }
             Some(DocxFrame::Table) => self.close_table(),
@@ -194,6 +208,18 @@ impl<'d> Body<'d> {
             _ if !self.tables.is_empty() => self.table_breaks += 1,
             Some(paragraph) => paragraph.breaks.push(paragraph.text.len()),
             None => self.breaks.push(self.text.len()),
+        }
+    }
+
+    /// A cell begins, or a property of a cell or a row is told, with its `value`.
+    fn cell_property(&mut self, name: &str, value: Option<&str>) {
+        let Some(open) = self.tables.last_mut() else { return };
+        match name {
+            "tc" => open.place = CellPlace::default(),
+            "tblHeader" if !matches!(value, Some("0" | "false" | "off")) => open.table.mark_header(),
+            "gridSpan" => open.place.columns = value.and_then(|columns| columns.parse().ok()).unwrap_or(1),
+            "vMerge" => open.place.continues = value != Some("restart"),
+            _ => {}
         }
     }
 
@@ -215,8 +241,8 @@ impl<'d> Body<'d> {
             self.breaks.extend(paragraph.breaks.iter().map(|_| self.text.len()));
             return;
         }
-        if let Some((_, blocks)) = self.tables.last_mut() {
-            blocks.push(content.to_owned());
+        if let Some(open) = self.tables.last_mut() {
+            open.blocks.push(content.to_owned());
             return;
         }
         let (prefix, content) = match paragraph.heading {
@@ -239,16 +265,20 @@ impl<'d> Body<'d> {
     }
 
     fn close_table(&mut self) {
-        let Some((table, _)) = self.tables.pop() else { return };
-        let text = table.finish();
-        if let Some((_, blocks)) = self.tables.last_mut() {
+        let Some(open) = self.tables.pop() else { return };
+        let built = open.table.finish();
+        let text = built.text;
+        if let Some(open) = self.tables.last_mut() {
             // A row cannot hold a table: its cells stay as words.
-            blocks.push(text.lines().filter(|line| !line.starts_with("| ---")).collect::<Vec<_>>().join(" "));
+            open.blocks.push(text.lines().filter(|line| !line.starts_with("| ---")).collect::<Vec<_>>().join(" "));
             return;
         }
         if !text.trim().is_empty() {
             self.separate(false);
+            let start = self.text.len();
             self.text.push_str(text.trim_end());
+            let span = Span { start, end: self.text.len() };
+            self.done.extend(built.table.map(|table| Table { span, ..table }));
         }
         let end = self.text.len();
         self.breaks.extend(std::iter::repeat_n(end, std::mem::take(&mut self.table_breaks)));
@@ -270,7 +300,7 @@ impl<'d> Body<'d> {
         }
         let pages = self.pages();
         let title = self.headings.iter().find(|heading| heading.level == 1).map(|heading| heading.title.clone());
-        Parsed { title, text: self.text, pages, headings: self.headings, ..Parsed::default() }
+        Parsed { title, text: self.text, pages, headings: self.headings, tables: self.done, ..Parsed::default() }
     }
 
     fn pages(&self) -> Vec<Page> {

@@ -13,7 +13,7 @@ use super::markup::{Markdown, Writer};
 use super::package::{self, Entry, Package};
 use super::xml::{self, Node, Xml};
 use super::{LoadError, ParseLimits, Parsed, html};
-use crate::types::{Heading, Page, Span};
+use crate::types::{Heading, Page, Span, Table};
 use std::collections::{HashMap, HashSet};
 
 pub(super) const FORMAT: FileFormat = FileFormat {
@@ -45,7 +45,8 @@ fn parse(bytes: &[u8], limits: &ParseLimits) -> Result<Parsed, LoadError> {
     let Package { title, authors, date, language, publisher, .. } = package;
     let author = (!authors.is_empty()).then(|| authors.join(", "));
     let pages = book.pages();
-    let parsed = Parsed { title, author, text: book.text, pages, headings: book.headings, ..Parsed::default() };
+    let (text, headings, tables) = (book.text, book.headings, book.tables);
+    let parsed = Parsed { title, author, text, pages, headings, tables, ..Parsed::default() };
     Ok(parsed.with("date", date).with("language", language).with("publisher", publisher))
 }
 
@@ -67,6 +68,7 @@ struct Book {
     has_page_list: bool,
     /// Where pages begin, and their numbers; none for a page whose mark is no number.
     marks: Vec<(usize, Option<u32>)>,
+    tables: Vec<Table>,
 }
 
 impl Book {
@@ -106,7 +108,8 @@ impl Book {
         if contents.is_empty() && begins_chapter {
             self.depth = 0;
         }
-        let Markdown { text, headings, .. } = markdown;
+        let Markdown { text, headings, tables, .. } = markdown;
+        self.tables.extend(tables.into_iter().map(|table| table.moved(base)));
         let found = headings::merge(&text, contents, headings, &mut self.depth);
         self.headings.extend(found.into_iter().map(|heading| Heading { start: base + heading.start, ..heading }));
         self.text.push_str(&text);

@@ -100,15 +100,15 @@ mod tests {
             FileFilter::parse(&owned(include), &owned(exclude)).unwrap()
         };
         let plain = filter(&[], &[]);
-        assert!(plain.lacks_type("a.csv", None) && plain.lacks_type("deep/README", None));
+        assert!(plain.lacks_type("a.log", None) && plain.lacks_type("deep/README", None));
         assert!(!plain.lacks_type("a.PDF", None), "it is read");
-        assert!(!plain.lacks_type(".git/a.csv", None) && !plain.lacks_type(".a.csv", None), "hidden");
-        let pattern = Pattern::new("**/*.csv").unwrap();
-        assert!(!plain.lacks_type("a.csv", Some(&pattern)), "the address takes it");
-        assert!(!filter(&["*.md"], &[]).lacks_type("a.csv", None), "the user chose what is read");
-        assert!(!filter(&[], &["*.csv"]).lacks_type("a.csv", None), "the user left it out");
-        assert!(!filter(&[], &["old/"]).lacks_type("old/a.csv", None));
-        assert!(filter(&[], &["old/"]).lacks_type("new/a.csv", None));
+        assert!(!plain.lacks_type(".git/a.log", None) && !plain.lacks_type(".a.log", None), "hidden");
+        let pattern = Pattern::new("**/*.log").unwrap();
+        assert!(!plain.lacks_type("a.log", Some(&pattern)), "the address takes it");
+        assert!(!filter(&["*.md"], &[]).lacks_type("a.log", None), "the user chose what is read");
+        assert!(!filter(&[], &["*.log"]).lacks_type("a.log", None), "the user left it out");
+        assert!(!filter(&[], &["old/"]).lacks_type("old/a.log", None));
+        assert!(filter(&[], &["old/"]).lacks_type("new/a.log", None));
     }
 
     #[test]

@@ -42,7 +42,7 @@ fn begins_as_html(head: &str) -> bool {
 }
 
 fn parse(bytes: &[u8], limits: &ParseLimits) -> Result<Parsed, LoadError> {
-    let html = text::decode(bytes, declared_encoding(bytes).as_deref());
+    let text::Decoded { text: html, problems } = text::read(bytes, declared_encoding(bytes).as_deref());
     nesting::check(&html, limits.nesting)?;
     let document = Html::parse_document(&html);
     let facts = Facts::of(&document);
@@ -56,9 +56,9 @@ fn parse(bytes: &[u8], limits: &ParseLimits) -> Result<Parsed, LoadError> {
         // A page that is only navigation is better read than lost.
         markdown = write(document.root_element(), MarkupOrigin::Book)?;
     }
-    let Markdown { text, headings, .. } = markdown;
+    let Markdown { text, headings, tables, .. } = markdown;
     let title = facts.title.or_else(|| headings.first().map(|heading| heading.title.clone()));
-    let parsed = Parsed { title, author: facts.author, text, headings, ..Parsed::default() };
+    let parsed = Parsed { title, author: facts.author, text, headings, tables, problems, ..Parsed::default() };
     Ok(parsed.with("date", facts.date).with("language", facts.language))
 }
 

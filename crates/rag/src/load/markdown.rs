@@ -4,9 +4,10 @@
 use super::format::{FileFormat, NO_TEXT, Signature};
 use super::headings::clip_title;
 use super::{LoadError, Parsed, text};
-use crate::types::{Heading, Metadata};
+use crate::types::{Heading, Metadata, Span, Table};
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use serde_json::Value;
+use std::ops::Range;
 
 pub(super) const FORMAT: FileFormat = FileFormat {
     extensions: &["md", "markdown"],
@@ -22,13 +23,14 @@ pub(super) const FORMAT: FileFormat = FileFormat {
 /// Reads a Markdown file. The title is the front matter's, else the first
 /// first-level heading.
 fn parse(bytes: &[u8]) -> Result<Parsed, LoadError> {
-    let text = text::decode(bytes, None);
+    let text::Decoded { text, problems } = text::read(bytes, None);
     let (front_matter, body) = split_front_matter(&text);
     let title = value(front_matter, "title").or_else(|| first_heading(body));
     let author = value(front_matter, "author").or_else(|| value(front_matter, "authors"));
     let headings = headings(&text);
     let metadata = fields(front_matter);
-    Ok(Parsed { title, author, text, pages: Vec::new(), headings, metadata })
+    let tables = tables(&text);
+    Ok(Parsed { title, author, text, headings, metadata, tables, problems, ..Parsed::default() })
 }
 
 /// The headings of a Markdown text that stand in no list, quote or code.
@@ -72,6 +74,24 @@ pub(crate) fn headings(text: &str) -> Vec<Heading> {
         }
     }
     found
+}
+
+/// The tables of a Markdown text.
+fn tables(text: &str) -> Vec<Table> {
+    if !text.contains('|') {
+        return Vec::new();
+    }
+    let table = |(event, range): (Event<'_>, Range<usize>)| match event {
+        Event::Start(Tag::Table(columns)) => {
+            let lines = text[range.clone()].trim_end();
+            let span = Span { start: range.start, end: range.start + lines.len() };
+            // One line is the line of dashes.
+            let rows = lines.lines().count().saturating_sub(1) as u32;
+            Some(Table { span, rows, columns: columns.len() as u32, header_rows: 1, ..Table::default() })
+        }
+        _ => None,
+    };
+    Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter().filter_map(table).collect()
 }
 
 /// Front matter is a block between two `---` lines at the very top.

@@ -9,9 +9,9 @@
 
 use super::element::{self, ElementAttributes, MarkupOrigin};
 use super::headings::clip_title;
-use super::table::Table;
+use super::table::{CellPlace, TableBuilder};
 use super::{LoadError, ParseLimits};
-use crate::types::Heading;
+use crate::types::{Heading, Span, Table};
 use std::borrow::Cow;
 use std::collections::HashSet;
 
@@ -25,6 +25,8 @@ pub(super) struct Markdown {
     pub(super) anchors: Vec<(String, usize)>,
     /// Where printed pages begin, with what their marks say.
     pub(super) breaks: Vec<(usize, String)>,
+    /// The tables, in order.
+    pub(super) tables: Vec<Table>,
 }
 
 /// Writes Markdown while elements open and close. Each [`open`](Self::open)
@@ -46,7 +48,7 @@ pub(super) struct Writer<'w> {
     skipped: usize,
     is_in_heading: bool,
     lists: Vec<ListState>,
-    tables: Vec<Table>,
+    tables: Vec<TableBuilder>,
     /// The outputs that wait while table cells are written.
     waiting: Vec<MarkupText>,
     verbatim: Option<String>,
@@ -82,8 +84,9 @@ enum ElementFrame {
     Quote { prefix: usize },
     Verbatim { language: String },
     Table,
+    TableHead,
     Row,
-    Cell,
+    Cell(CellPlace),
 }
 
 impl<'w> Writer<'w> {
@@ -133,7 +136,7 @@ impl<'w> Writer<'w> {
         match &mut self.verbatim {
             Some(verbatim) => verbatim.push_str(text),
             // Between the cells of a table there is only white space.
-            None if matches!(self.frames.last(), Some(ElementFrame::Table | ElementFrame::Row))
+            None if matches!(self.frames.last(), Some(ElementFrame::Table | ElementFrame::TableHead | ElementFrame::Row))
                 && text.trim().is_empty() => {}
             None => self.output.words(text),
         }
@@ -169,8 +172,8 @@ impl<'w> Writer<'w> {
             }
             Some(ElementFrame::Verbatim { language }) => self.close_verbatim(&language),
             Some(ElementFrame::Table) => self.close_table(),
-            Some(ElementFrame::Row) => {}
-            Some(ElementFrame::Cell) => self.close_cell(),
+            Some(ElementFrame::TableHead | ElementFrame::Row) => {}
+            Some(ElementFrame::Cell(place)) => self.close_cell(place),
         }
     }
 
@@ -193,7 +196,7 @@ impl<'w> Writer<'w> {
     /// tables are padded, so a small file could become a very long text.
     fn check_size(&mut self) {
         let waiting: usize = self.waiting.iter().map(|output| output.text.len()).sum();
-        let tables: usize = self.tables.iter().map(Table::size).sum();
+        let tables: usize = self.tables.iter().map(TableBuilder::size).sum();
         self.check(waiting.saturating_add(tables).saturating_add(self.output.text.len()));
     }
 
@@ -263,12 +266,23 @@ impl<'w> Writer<'w> {
             }
             "table" if !self.is_in_heading => self.open_table(),
             "tr" if !self.tables.is_empty() => {
-                self.tables.last_mut().map(Table::row);
+                let in_head = matches!(self.frames.last(), Some(ElementFrame::TableHead));
+                if let Some(table) = self.tables.last_mut() {
+                    table.row();
+                    if in_head {
+                        table.mark_header();
+                    }
+                }
                 ElementFrame::Row
             }
+            "thead" if !self.tables.is_empty() => ElementFrame::TableHead,
             "td" | "th" if !self.tables.is_empty() => {
                 self.waiting.push(std::mem::take(&mut self.output));
-                ElementFrame::Cell
+                let covered = |name| attribute(name).and_then(|covered| covered.trim().parse().ok());
+                // No rows at all means all rows to the end of the table.
+                let rows = covered("rowspan").map_or(1, |rows: u32| if rows == 0 { u32::MAX } else { rows });
+                let columns = covered("colspan").unwrap_or(1);
+                ElementFrame::Cell(CellPlace { rows, columns, is_header: name == "th", ..CellPlace::default() })
             }
             "dd" => {
                 // A definition stays with its term, whatever block it begins with.
@@ -314,7 +328,7 @@ impl<'w> Writer<'w> {
     fn open_table(&mut self) -> ElementFrame {
         self.separate(2);
         self.note_block_in_cell();
-        self.tables.push(Table::default());
+        self.tables.push(TableBuilder::default());
         ElementFrame::Table
     }
 
@@ -358,7 +372,7 @@ impl<'w> Writer<'w> {
 
     fn note_block_in_cell(&mut self) {
         if !self.waiting.is_empty() {
-            self.tables.last_mut().map(Table::mark_blocks);
+            self.tables.last_mut().map(TableBuilder::mark_blocks);
         }
     }
 
@@ -411,10 +425,10 @@ impl<'w> Writer<'w> {
         self.separate(2);
     }
 
-    fn close_cell(&mut self) {
+    fn close_cell(&mut self, place: CellPlace) {
         let cell = std::mem::replace(&mut self.output, self.waiting.pop().unwrap_or_default());
         if let Some(table) = self.tables.last_mut() {
-            table.cell(cell.text);
+            table.cell(cell.text, place);
         }
     }
 
@@ -423,11 +437,17 @@ impl<'w> Writer<'w> {
         self.note_block_in_cell();
         self.separate(2);
         let start = self.output.text.len();
-        for line in table.finish().lines() {
+        let built = table.finish();
+        let mut first = None;
+        for line in built.text.lines() {
             self.output.line(line);
+            first.get_or_insert_with(|| self.output.text.len() - line.len());
             if self.output.text.len() as u64 > self.limits.text_bytes {
                 return self.check_size();
             }
+        }
+        if let (Some(table), Some(start), true) = (built.table, first, self.waiting.is_empty()) {
+            self.done.tables.push(Table { span: Span { start, end: self.output.text.len() }, ..table });
         }
         self.separate(2);
         if self.waiting.is_empty() {

@@ -12,12 +12,16 @@ mod headings;
 mod lines;
 mod markup;
 mod nesting;
+mod office_package;
+mod open_document;
 mod package;
+mod sheet;
 mod similar_names;
 mod sniff;
 mod source;
 mod table;
 mod walk;
+mod workbook;
 mod xml;
 
 #[cfg(test)]
@@ -31,10 +35,11 @@ pub use pdf::bind_pdfium;
 pub use similar_names::similar_names;
 pub use source::{Listing, Source, SourceFile};
 
-use crate::types::{Heading, Metadata, Page};
+use crate::types::{Heading, Metadata, Page, ReadingProblem, Span, Table};
 use format::{FileFormat, formats};
 use serde::{Deserialize, Serialize};
 use store::Key;
+use table::BuiltTable;
 
 // The formats, in the order in which they are tried. A new one is a file here,
 // with its `FORMAT`, and one line.
@@ -44,6 +49,15 @@ formats! {
     Html => html,
     Markdown => markdown,
     Docx => docx,
+    Pptx => pptx,
+    Xlsx => xlsx,
+    Xls => xls,
+    Odt => odt,
+    Odp => odp,
+    Ods => ods,
+    Rtf => rtf,
+    Csv => csv,
+    Tsv => tsv,
     Text => text,
 }
 
@@ -61,7 +75,7 @@ impl Format {
 }
 
 /// Raise when any parser's output changes: part of every task key.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// Below this size nothing counts as expansion: a small file of one repeated
 /// word is not a bomb.
@@ -252,6 +266,12 @@ pub struct Document {
     /// What else its file and the corpus' table of metadata say.
     #[serde(default, skip_serializing_if = "Metadata::is_empty")]
     pub metadata: Metadata,
+    /// The tables in the text, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tables: Vec<Table>,
+    /// What was read badly or not at all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<ReadingProblem>,
 }
 
 impl Document {
@@ -285,7 +305,12 @@ pub fn parse(path: &str, bytes: &[u8], limits: &ParseLimits) -> Result<Document,
         pages: parsed.pages,
         headings: parsed.headings,
         metadata: parsed.metadata,
+        tables: Vec::new(),
+        problems: parsed.problems,
     };
+    let on_page = |table: Table| Table { page: document.page_at(table.span.start).map(|page| page.number), ..table };
+    let tables = parsed.tables.into_iter().map(on_page).collect();
+    let document = Document { tables, ..document };
     if document.text.trim().is_empty() {
         return Err(LoadError::Empty(format.definition().without_text.to_owned()));
     }
@@ -302,6 +327,9 @@ struct Parsed {
     headings: Vec<Heading>,
     /// What else the file says: `date` (such as `2024-05-01`), `language`, and fields of its own.
     metadata: Metadata,
+    /// The tables in the text; their pages follow from their places.
+    tables: Vec<Table>,
+    problems: Vec<ReadingProblem>,
 }
 
 impl Parsed {
@@ -310,6 +338,43 @@ impl Parsed {
         let value = value.map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
         self.metadata.extend(value.map(|value| (field.to_owned(), value.into())));
         self
+    }
+
+    /// Begins a new block of the text after a blank line, if there is text. Returns where it begins.
+    fn begin_block(&mut self) -> usize {
+        if !self.text.is_empty() {
+            self.text.push_str("\n\n");
+        }
+        self.text.len()
+    }
+
+    /// Appends a heading as a block of its own.
+    fn push_heading(&mut self, level: u32, title: &str) {
+        let start = self.begin_block();
+        let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
+        self.text.extend(std::iter::repeat_n('#', level.clamp(1, 6) as usize));
+        self.text.push(' ');
+        self.text.push_str(&title);
+        self.headings.push(Heading { start, level, title: headings::clip_title(title) });
+    }
+
+    /// Appends a text as a block of its own, unless it is blank.
+    fn push_block(&mut self, text: &str) {
+        if !text.trim().is_empty() {
+            self.begin_block();
+            self.text.push_str(text.trim_end());
+        }
+    }
+
+    /// Appends a table as a block of its own, unless it is empty.
+    fn push_table(&mut self, built: BuiltTable) {
+        if built.text.trim().is_empty() {
+            return;
+        }
+        let start = self.begin_block();
+        self.text.push_str(built.text.trim_end());
+        let span = Span { start, end: self.text.len() };
+        self.tables.extend(built.table.map(|table| Table { span, ..table }));
     }
 }
 

@@ -8,7 +8,7 @@ use super::bookmarks;
 use super::format::{FileFormat, Signature};
 use super::lines::{self, WordCounts};
 use super::{LoadError, ParseLimits, Parsed, sniff};
-use crate::types::{Page, Span};
+use crate::types::{Page, ReadingProblem, ReadingProblemKind, Span};
 use pdfium_render::prelude::{
     PdfDocument, PdfDocumentMetadataTagType, PdfPage, PdfRect, Pdfium, PdfiumError, PdfiumInternalError,
 };
@@ -21,6 +21,8 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// A PDF with fewer characters than this on average, and most pages without any, is a scan.
 const CHARACTERS_PER_PAGE: usize = 100;
+/// So many symbols without a letter on a page may be the marks of its lists.
+const UNMAPPED: usize = 20;
 
 /// Loads the PDFium library. A second call does nothing.
 ///
@@ -95,11 +97,38 @@ fn parse(bytes: &[u8], limits: &ParseLimits) -> Result<Parsed, LoadError> {
         }
         let start = parsed.text.len();
         lines::push_clean(&mut parsed.text, page.as_deref().unwrap_or_default(), &vocabulary);
+        let problems = problems(number, page.as_deref(), &parsed.text[start..]);
+        parsed.problems.extend(problems);
         parsed.pages.push(Page { number, span: Span { start, end: parsed.text.len() } });
     }
     parsed.headings = bookmarks::headings(&bookmarks::read(&document), &parsed.text, &parsed.pages);
     refuse_scans(&parsed)?;
     Ok(parsed)
+}
+
+/// What was read badly on a page: `raw` as PDFium gives it, none where the page is damaged, and `text` as it is kept.
+fn problems(number: u32, raw: Option<&str>, text: &str) -> Vec<ReadingProblem> {
+    let mut found = Vec::new();
+    let mut tell = |kind, detail: String| found.push(ReadingProblem { kind, page: Some(number), detail });
+    if raw.is_none() {
+        tell(ReadingProblemKind::UnreadPart, "the page is damaged".to_owned());
+    } else if text.trim().is_empty() {
+        tell(ReadingProblemKind::NoText, "the page has no text".to_owned());
+    }
+    let replaced = text.matches('\u{fffd}').count();
+    if replaced > 0 {
+        tell(ReadingProblemKind::ReplacedCharacters, format!("{} on the page", characters(replaced, "U+FFFD")));
+    }
+    // Fonts that do not name their letters give numbers that Unicode leaves to each program.
+    let unmapped = text.chars().filter(|character| matches!(character, '\u{e000}'..='\u{f8ff}')).count();
+    if unmapped > UNMAPPED {
+        tell(ReadingProblemKind::UnmappedFont, format!("{} on the page", characters(unmapped, "symbols without a letter")));
+    }
+    found
+}
+
+fn characters(count: usize, what: &str) -> String {
+    format!("{count} {} as {what}", if count == 1 { "character stands" } else { "characters stand" })
 }
 
 /// Scanned books, and books whose fonts do not name their letters, often have a

@@ -21,11 +21,13 @@ const SIGNATURES: &[(&[u8], &str)] = &[
     (b"\x7FELF", "a program"),
     (b"MZ", "a Windows program"),
     (b"%!PS", "PostScript"),
-    (b"{\\rtf", "Rich Text Format"),
     (b"AT&TFORM", "a DjVu file"),
     (b"ITSF", "a compiled HTML help file"),
     (b"SQLite format 3", "an SQLite database"),
 ];
+
+/// What Office files before 2007 begin with, and encrypted ones since.
+pub(super) const COMPOUND_FILE: &[u8] = b"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1";
 
 pub(super) fn format(path: &str, bytes: &[u8]) -> Result<Format, LoadError> {
     if bytes.is_empty() {
@@ -46,14 +48,13 @@ pub(super) fn format(path: &str, bytes: &[u8]) -> Result<Format, LoadError> {
     if bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(b"PK\x05\x06") {
         return in_archive(bytes, named).and_then(|found| found.map_err(unreadable));
     }
-    if bytes.starts_with(b"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1") {
-        return Err(
-            in_compound_file(bytes).unwrap_or_else(|| unreadable("an old binary Office file; save it as .docx"))
-        );
+    if bytes.starts_with(COMPOUND_FILE) {
+        let old = "an old binary Office file; save it as .docx or .pptx";
+        return Err(in_compound_file(bytes).unwrap_or_else(|| unreadable(old)));
     }
     if let Some((_, name)) = SIGNATURES.iter().find(|(signature, _)| bytes.starts_with(signature)) {
         // Text may begin with `MZ`, `BZh` or `GIF8`; text has no control bytes.
-        if is_binary(bytes) || matches!(*name, "PostScript" | "Rich Text Format") {
+        if is_binary(bytes) || *name == "PostScript" {
             return Err(unreadable(name));
         }
     }
@@ -111,13 +112,8 @@ fn in_archive(bytes: &[u8], named: Option<Format>) -> Result<Result<Format, &'st
     });
     Ok(if let Some(format) = found {
         Ok(format)
-    } else if entries.has_folder("xl/") {
-        Err("an Excel workbook")
-    } else if entries.has_folder("ppt/") {
-        Err("a PowerPoint presentation")
-    // A prefix: the types of texts, templates and master documents (`text`, `text-template`, `text-master`) begin so.
-    } else if entries.has_type("application/vnd.oasis.opendocument.tex") {
-        Err("an OpenDocument text; save it as .docx")
+    } else if entries.has("xl/workbook.bin") {
+        Err("a binary Excel workbook; save it as .xlsx")
     } else {
         Err("a ZIP archive")
     })

@@ -4,8 +4,12 @@
 
 use super::format::{FileFormat, NO_TEXT, Signature};
 use super::{LoadError, Parsed};
+use crate::types::{ReadingProblem, ReadingProblemKind};
 use encoding_rs::{Encoding, ISO_2022_JP, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
 use std::borrow::Cow;
+
+/// What stands in the place of bytes that mean no character.
+const REPLACED: char = '\u{fffd}';
 
 pub(super) const FORMAT: FileFormat = FileFormat {
     extensions: &["txt", "text", "rst", "adoc", "org"],
@@ -20,7 +24,34 @@ pub(super) const FORMAT: FileFormat = FileFormat {
 
 /// Reads a plain text file. It has no title, author or pages.
 fn parse(bytes: &[u8]) -> Result<Parsed, LoadError> {
-    Ok(Parsed { text: decode(bytes, None), ..Parsed::default() })
+    let Decoded { text, problems } = read(bytes, None);
+    Ok(Parsed { text, problems, ..Parsed::default() })
+}
+
+/// A text, and what was doubtful about its bytes.
+#[derive(Debug, Default)]
+pub(super) struct Decoded {
+    pub(super) text: String,
+    pub(super) problems: Vec<ReadingProblem>,
+}
+
+/// [`decode`], with what was doubtful.
+pub(super) fn read(bytes: &[u8], declared: Option<&str>) -> Decoded {
+    let text = decode(bytes, declared);
+    let mut problems = Vec::new();
+    let mut tell = |kind, detail| problems.push(ReadingProblem { kind, page: None, detail });
+    let replaced = text.matches(REPLACED).count();
+    if replaced > 0 {
+        let characters = if replaced == 1 { "character stands" } else { "characters stand" };
+        tell(ReadingProblemKind::ReplacedCharacters, format!("{replaced} {characters} as U+FFFD"));
+    }
+    let is_known = Encoding::for_bom(bytes).is_some() || utf16_without_mark(bytes).is_some();
+    let is_declared = declared.and_then(|label| Encoding::for_label(label.trim().as_bytes())).is_some_and(|it| it != UTF_8);
+    if !is_known && !is_declared && std::str::from_utf8(bytes).is_err() && !mostly_utf8(bytes) {
+        let detail = "it is not UTF-8 and names no encoding; read as Windows-1252".to_owned();
+        tell(ReadingProblemKind::GuessedEncoding, detail);
+    }
+    Decoded { text, problems }
 }
 
 /// Turns bytes into text. `declared` is an encoding's label that the content

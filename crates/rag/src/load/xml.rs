@@ -6,7 +6,7 @@ use super::{LoadError, ParseLimits, text};
 use quick_xml::Reader;
 use quick_xml::XmlVersion;
 use quick_xml::escape::resolve_xml_entity;
-use quick_xml::events::{BytesStart, Event};
+use quick_xml::events::{BytesStart, Event, attributes::Attribute};
 use std::borrow::Cow;
 
 /// The next part of a document.
@@ -106,6 +106,13 @@ pub(super) fn attribute<'s>(start: &'s BytesStart<'_>, name: &str) -> Option<Cow
         // A reference that XML does not know stays as it was written.
         Err(_) => found.value,
     })
+}
+
+/// The value of an attribute that has a prefix, where another of the same name has none.
+pub(super) fn prefixed_attribute<'s>(start: &'s BytesStart<'_>, name: &str) -> Option<Cow<'s, str>> {
+    let mut attributes = start.attributes();
+    let is_it = |one: &Attribute<'_>| one.key.prefix().is_some() && one.key.local_name().into_inner() == name;
+    attributes.with_checks(false).flatten().find(is_it).map(|one| one.value)
 }
 
 fn broken(error: &quick_xml::Error) -> LoadError {

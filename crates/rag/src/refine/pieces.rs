@@ -265,6 +265,8 @@ pub(super) mod tests {
                     pages: Vec::new(),
                     headings: crate::load::markdown_headings(text),
                     metadata: Default::default(),
+                    tables: Vec::new(),
+                    problems: Vec::new(),
                 };
                 chunker.chunk_now(&document).unwrap()
             })

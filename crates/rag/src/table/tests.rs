@@ -14,8 +14,10 @@ fn document(path: &str, text: &str) -> Document {
         pages: Vec::new(),
         headings: crate::load::markdown_headings(text),
         metadata: Default::default(),
+        tables: Vec::new(),
+        problems: Vec::new(),
     }
-}
+    }
 
 /// The chunks of documents, with the white space between them.
 fn table(documents: &[Document]) -> ChunkTable {

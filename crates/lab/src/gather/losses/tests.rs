@@ -48,6 +48,8 @@ fn document(path: &str) -> DocumentRow {
         pages: Vec::new(),
         headings: Vec::new(),
         metadata: Default::default(),
+        tables: Vec::new(),
+        problems: Vec::new(),
     })
 }
 

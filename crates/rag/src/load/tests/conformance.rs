@@ -2,7 +2,7 @@
 
 use super::super::format::Signature;
 use super::super::*;
-use super::{assert_pages_fit, has_library, name_of};
+use super::{assert_pages_fit, assert_tables_fit, has_library, name_of};
 
 #[test]
 fn every_extension_names_one_format_in_lower_case() {
@@ -38,7 +38,9 @@ fn a_sample_gives_the_same_text_with_pages_and_headings_in_order() {
         let read = || parse(sample.path, &sample.bytes, &ParseLimits::default()).unwrap();
         assert_eq!(read(), read());
         assert_pages_fit(&read());
-        assert!(!format.keeps_headings() || !read().headings.is_empty(), "{} shows no heading", name_of(format));
+        let shows = !read().headings.is_empty() || !read().tables.is_empty();
+        assert!(!format.keeps_headings() || shows, "{} shows no heading and no table", name_of(format));
+        assert_tables_fit(&read());
     }
 }
 

@@ -2,6 +2,7 @@
 //! panic, and pages are stretches of the text.
 
 mod conformance;
+mod fuzz;
 pub(super) mod pdf;
 mod pins;
 
@@ -63,6 +64,19 @@ pub(super) fn assert_pages_fit(document: &Document) {
     }
     assert!(document.headings.is_sorted_by_key(|heading| heading.start));
     assert!(document.headings.iter().all(|heading| document.text.is_char_boundary(heading.start)));
+}
+
+/// Tables are in order, without overlap, and their lines have as many rows and columns as they say.
+pub(super) fn assert_tables_fit(document: &Document) {
+    let mut end = 0;
+    for table in &document.tables {
+        assert!(table.span.start >= end, "{table:?}");
+        let cells = table.cells(&document.text);
+        assert_eq!(cells.len(), table.rows as usize, "{table:?}");
+        assert!(cells.iter().all(|row| row.len() == table.columns as usize), "{table:?}: {cells:?}");
+        assert!(table.header_rows <= table.rows);
+        end = table.span.end;
+    }
 }
 
 #[test]
