@@ -68,7 +68,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
             // Do tasks, on this machine or on a cluster.
             "progress settlement parts task engine",
             // An open experiment.
-            "setup workspace session worker lineage healing history",
+            "own_files setup workspace session worker lineage healing history",
             // Check it as a whole.
             "qualification corpus golden prepare dry_run sampled_plan",
             // Run it.

@@ -84,4 +84,4 @@ fn document(path: &str, text: String, format: Format) -> Document {
         tables: Vec::new(),
         problems: Vec::new(),
     }
-    }
+}

@@ -74,7 +74,8 @@ pub(crate) use searcher::Searcher;
 pub use stage::{AxisValue, Data, PassageStage, PassageStep, PassagesWithRemarks};
 pub use table::{ChunkTable, ChunkTableWriter, TableChunk};
 pub use types::{
-    Answer, Chunk, Heading, Hit, MergedCells, Metadata, Page, Passage, ReadingProblem, ReadingProblemKind, Span, Table, TableFault,
+    Answer, Chunk, Heading, Hit, MergedCells, Metadata, Page, Passage, ReadingProblem, ReadingProblemKind, Span, Table,
+    TableFault,
 };
 
 /// Errors of stages, corpus sources and pipelines.

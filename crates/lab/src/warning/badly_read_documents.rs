@@ -9,7 +9,7 @@ pub(super) const KIND: WarningKind = WarningKind {
     meaning: "Something in these documents was read badly or not at all: characters that could not be decoded, an encoding \
               that had to be guessed, a font that does not name its letters, a table that does not fit together, or an \
               attachment of another type. What was lost cannot be found.",
-    action: "look at one of the documents with `reverie document`, which lists what was read badly, and convert the file",
+    action: "look at how one of the documents was read, which lists what was read badly, and convert the file",
     found: WarningTime::Before,
     needs_chunks: false,
     find,

@@ -11,8 +11,8 @@ mod language;
 
 pub use facts::LostEvidence;
 pub(crate) use facts::{
-    BadlyReadDocuments, CorpusFacts, CutTextsFacts, EqualTrials, EvidenceFacts, FilterFacts, ModelFacts, NamedLanguage, PromptFacts,
-    QuestionFacts, ReplyFacts, RunFacts, TrialFacts, TrialFindings,
+    BadlyReadDocuments, CorpusFacts, CutTextsFacts, EqualTrials, EvidenceFacts, FilterFacts, ModelFacts, NamedLanguage,
+    PromptFacts, QuestionFacts, ReplyFacts, RunFacts, TrialFacts, TrialFindings,
 };
 
 use crate::number::listed;

@@ -257,7 +257,7 @@ fn document(Text { path, text, metadata }: Text) -> Document {
         tables: Vec::new(),
         problems: Vec::new(),
     }
-    }
+}
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {

@@ -23,7 +23,7 @@ pub(super) fn text_document(text: &str) -> Document {
         tables: Vec::new(),
         problems: Vec::new(),
     }
-    }
+}
 
 pub(super) fn nasty_texts() -> Vec<String> {
     let prose = "The quick brown fox jumps. Over it, e.g. a dog; sleeps! \"Does it?\" (Yes.) ";

@@ -136,8 +136,10 @@ impl<'w> Writer<'w> {
         match &mut self.verbatim {
             Some(verbatim) => verbatim.push_str(text),
             // Between the cells of a table there is only white space.
-            None if matches!(self.frames.last(), Some(ElementFrame::Table | ElementFrame::TableHead | ElementFrame::Row))
-                && text.trim().is_empty() => {}
+            None if matches!(
+                self.frames.last(),
+                Some(ElementFrame::Table | ElementFrame::TableHead | ElementFrame::Row)
+            ) && text.trim().is_empty() => {}
             None => self.output.words(text),
         }
     }

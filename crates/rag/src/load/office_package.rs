@@ -7,7 +7,7 @@ use super::{LoadError, ParseLimits, Parsed};
 
 /// A reference from one part to another.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Relation {
+pub(super) struct PartRelation {
     pub(super) id: String,
     /// The last part of its type, such as `slide`.
     pub(super) kind: String,
@@ -27,7 +27,7 @@ pub(super) fn relations(
     archive: &mut Archive<'_>,
     part: &str,
     limits: &ParseLimits,
-) -> Result<Vec<Relation>, LoadError> {
+) -> Result<Vec<PartRelation>, LoadError> {
     let (folder, name) = part.rsplit_once('/').map_or(("", part), |(folder, name)| (folder, name));
     let list = if folder.is_empty() { format!("_rels/{name}.rels") } else { format!("{folder}/_rels/{name}.rels") };
     let Some(bytes) = archive.read(&list)? else { return Ok(Vec::new()) };
@@ -40,7 +40,7 @@ pub(super) fn relations(
         if xml::local(&start) != "Relationship" || get("TargetMode") == "External" {
             continue;
         }
-        found.push(Relation {
+        found.push(PartRelation {
             id: get("Id").into_owned(),
             kind: get("Type").rsplit('/').next().unwrap_or_default().to_owned(),
             target: below(folder, &get("Target")),

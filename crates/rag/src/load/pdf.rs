@@ -122,7 +122,10 @@ fn problems(number: u32, raw: Option<&str>, text: &str) -> Vec<ReadingProblem> {
     // Fonts that do not name their letters give numbers that Unicode leaves to each program.
     let unmapped = text.chars().filter(|character| matches!(character, '\u{e000}'..='\u{f8ff}')).count();
     if unmapped > UNMAPPED {
-        tell(ReadingProblemKind::UnmappedFont, format!("{} on the page", characters(unmapped, "symbols without a letter")));
+        tell(
+            ReadingProblemKind::UnmappedFont,
+            format!("{} on the page", characters(unmapped, "symbols without a letter")),
+        );
     }
     found
 }

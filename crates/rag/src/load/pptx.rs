@@ -75,9 +75,9 @@ fn push_slide(parsed: &mut Parsed, number: u32, slide: Slide, notes: &str) {
     let is_hidden = slide.is_hidden;
     for block in slide.blocks {
         match block {
-            Block::Title(title) => parsed.push_heading(1, &title),
-            Block::Text(text) => parsed.push_block(&text),
-            Block::Table(table) => parsed.push_table(table.finish()),
+            SlideBlock::Title(title) => parsed.push_heading(1, &title),
+            SlideBlock::Text(text) => parsed.push_block(&text),
+            SlideBlock::Table(table) => parsed.push_table(table.finish()),
         }
     }
     if !notes.is_empty() {
@@ -94,7 +94,7 @@ fn push_slide(parsed: &mut Parsed, number: u32, slide: Slide, notes: &str) {
 /// What stands on a slide.
 #[derive(Default)]
 struct Slide {
-    blocks: Vec<Block>,
+    blocks: Vec<SlideBlock>,
     is_hidden: bool,
     shape: Shape,
     tables: Vec<SlideTable>,
@@ -102,7 +102,7 @@ struct Slide {
     skipped: usize,
 }
 
-enum Block {
+enum SlideBlock {
     Title(String),
     Text(String),
     Table(TableBuilder),
@@ -264,7 +264,7 @@ impl Slide {
                     }
                 }
             }
-            Some(SlideFrame::Table) => self.blocks.extend(self.tables.pop().map(|open| Block::Table(open.table))),
+            Some(SlideFrame::Table) => self.blocks.extend(self.tables.pop().map(|open| SlideBlock::Table(open.table))),
             Some(SlideFrame::Paragraph | SlideFrame::Text | SlideFrame::Other) | None => {}
         }
     }
@@ -281,18 +281,18 @@ impl Slide {
         };
         let block = match placeholder.as_deref() {
             Some("dt" | "ftr" | "hdr" | "sldNum" | "sldImg") => return,
-            Some("title" | "ctrTitle") => Block::Title(all(" ")),
+            Some("title" | "ctrTitle") => SlideBlock::Title(all(" ")),
             // The points of a slide are a list.
             Some(_) if paragraphs.len() > 1 => {
                 let item =
                     |paragraph: &SlideParagraph| format!("{}- {}", "  ".repeat(paragraph.level), paragraph.text.trim());
-                Block::Text(paragraphs.iter().map(item).collect::<Vec<_>>().join("\n"))
+                SlideBlock::Text(paragraphs.iter().map(item).collect::<Vec<_>>().join("\n"))
             }
-            _ => Block::Text(all("\n")),
+            _ => SlideBlock::Text(all("\n")),
         };
         // The title comes first, wherever the file has it.
         match block {
-            Block::Title(_) => self.blocks.insert(0, block),
+            SlideBlock::Title(_) => self.blocks.insert(0, block),
             block => self.blocks.push(block),
         }
     }
@@ -300,7 +300,7 @@ impl Slide {
     /// The text of a page of notes.
     fn notes(self) -> String {
         let text = |block| match block {
-            Block::Text(text) => Some(text),
+            SlideBlock::Text(text) => Some(text),
             _ => None,
         };
         self.blocks.into_iter().filter_map(text).collect::<Vec<_>>().join("\n")

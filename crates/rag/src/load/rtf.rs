@@ -23,7 +23,7 @@ pub(super) const FORMAT: FileFormat = FileFormat {
 
 fn parse(bytes: &[u8], limits: &ParseLimits) -> Result<Parsed, LoadError> {
     let mut reader = Reader::default();
-    for token in (Tokens { rest: bytes }) {
+    for token in (RtfTokens { rest: bytes }) {
         reader.token(token);
         if reader.groups.len() > limits.nesting as usize {
             return Err(LoadError::OverLimit(format!("groups are nested more than {} deep", limits.nesting)));
@@ -53,11 +53,11 @@ enum Token<'b> {
     Plain(&'b [u8]),
 }
 
-struct Tokens<'b> {
+struct RtfTokens<'b> {
     rest: &'b [u8],
 }
 
-impl<'b> Iterator for Tokens<'b> {
+impl<'b> Iterator for RtfTokens<'b> {
     type Item = Token<'b>;
 
     fn next(&mut self) -> Option<Token<'b>> {
@@ -86,7 +86,7 @@ impl<'b> Iterator for Tokens<'b> {
     }
 }
 
-impl<'b> Tokens<'b> {
+impl<'b> RtfTokens<'b> {
     /// The command behind a backslash.
     fn command(&mut self, rest: &'b [u8]) -> Token<'b> {
         let letters = rest.iter().position(|byte| !byte.is_ascii_alphabetic()).unwrap_or(rest.len());
@@ -139,7 +139,7 @@ enum Destination {
 
 /// What holds in a group, and in the groups inside it.
 #[derive(Debug, Clone, Default)]
-struct Group {
+struct GroupState {
     destination: Destination,
     encoding: Option<&'static Encoding>,
     /// How many characters stand behind one in Unicode, for readers that do not know it.
@@ -167,8 +167,8 @@ struct CellDefinition {
 #[derive(Default)]
 struct Reader {
     parsed: Parsed,
-    groups: Vec<Group>,
-    group: Group,
+    groups: Vec<GroupState>,
+    group: GroupState,
     /// Whether the group has just begun with `\*`: an unknown destination is left out then.
     is_optional: bool,
     begins_group: bool,

@@ -84,7 +84,8 @@ impl TableBuilder {
             let place = CellPlace { rows: held(place.rows), columns: held(place.columns), ..place };
             let covered = place.rows as usize * place.columns as usize;
             self.content = self.content.saturating_add(text.len().saturating_mul(covered));
-            row.columns = place.column.map_or(row.columns, |column| row.columns.max(column as usize)) + place.columns as usize;
+            row.columns =
+                place.column.map_or(row.columns, |column| row.columns.max(column as usize)) + place.columns as usize;
             self.columns = self.columns.max(row.columns);
             row.cells.push(BuiltCell { text, place });
         }
@@ -103,7 +104,7 @@ impl TableBuilder {
     }
 
     pub(super) fn finish(self) -> BuiltTable {
-        let grid = Grid::of(&self.rows);
+        let grid = CellGrid::of(&self.rows);
         let is_small = grid.columns < 2 || grid.rows.len() < 2;
         if is_small || self.has_blocks {
             let cells = self.rows.iter().flat_map(|row| &row.cells).map(|cell| cell.text.as_str());
@@ -115,14 +116,14 @@ impl TableBuilder {
 }
 
 /// The cells in their places. A row without text is left out.
-struct Grid<'a> {
+struct CellGrid<'a> {
     cells: Vec<&'a BuiltCell>,
     /// For each row, the number of the cell at each column.
     rows: Vec<(Vec<Option<u32>>, bool)>,
     columns: usize,
 }
 
-impl<'a> Grid<'a> {
+impl<'a> CellGrid<'a> {
     fn of(built: &'a [BuiltRow]) -> Self {
         let mut grid = Self { cells: Vec::new(), rows: Vec::with_capacity(built.len()), columns: 0 };
         // For each column, the cell that still covers rows below, and how many.
@@ -169,10 +170,15 @@ impl<'a> Grid<'a> {
                     }
                 }
             }
-            let has_text = |place: &Option<u32>| place.is_some_and(|cell| !grid.cells[cell as usize].text.trim().is_empty());
+            let has_text =
+                |place: &Option<u32>| place.is_some_and(|cell| !grid.cells[cell as usize].text.trim().is_empty());
             if places.iter().any(has_text) {
                 let is_header = row.is_header
-                    || places.iter().filter(|place| has_text(place)).flatten().all(|&cell| grid.cells[cell as usize].place.is_header);
+                    || places
+                        .iter()
+                        .filter(|place| has_text(place))
+                        .flatten()
+                        .all(|&cell| grid.cells[cell as usize].place.is_header);
                 grid.columns = grid.columns.max(places.len());
                 grid.rows.push((places.clone(), is_header));
             }

@@ -46,7 +46,8 @@ pub(super) fn read(bytes: &[u8], declared: Option<&str>) -> Decoded {
         tell(ReadingProblemKind::ReplacedCharacters, format!("{replaced} {characters} as U+FFFD"));
     }
     let is_known = Encoding::for_bom(bytes).is_some() || utf16_without_mark(bytes).is_some();
-    let is_declared = declared.and_then(|label| Encoding::for_label(label.trim().as_bytes())).is_some_and(|it| it != UTF_8);
+    let is_declared =
+        declared.and_then(|label| Encoding::for_label(label.trim().as_bytes())).is_some_and(|it| it != UTF_8);
     if !is_known && !is_declared && std::str::from_utf8(bytes).is_err() && !mostly_utf8(bytes) {
         let detail = "it is not UTF-8 and names no encoding; read as Windows-1252".to_owned();
         tell(ReadingProblemKind::GuessedEncoding, detail);

@@ -17,7 +17,7 @@ fn document(path: &str, text: &str) -> Document {
         tables: Vec::new(),
         problems: Vec::new(),
     }
-    }
+}
 
 /// The chunks of documents, with the white space between them.
 fn table(documents: &[Document]) -> ChunkTable {
