@@ -51,7 +51,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
         &[
             "types analysis fence index load trace",
             "database component filter lines python table corpus",
-            "stage chunk embed prompt query vector_index rerank enrich generate system retrieve *",
+            "stage parse chunk embed prompt query vector_index rerank enrich generate system retrieve *",
             "axes pipeline searcher refine",
         ],
     ),

@@ -18,7 +18,7 @@ use crate::{
     healing::{execute, run_context},
     layout,
     pdf_library::bind_pdf_library,
-    plan::{FileList, GivenReplies, Plan, PlanInputs},
+    plan::{FileList, GivenReplies, Plan, PlanInputs, QuestionViews},
     session::Session,
     spec::Experiment,
     task::read,
@@ -101,6 +101,7 @@ impl CorpusSurvey {
     pub(crate) fn plan_inputs<'a>(&'a self, experiment: &'a Experiment) -> PlanInputs<'a> {
         const NO_MODELS: &BTreeMap<String, Identity> = &BTreeMap::new();
         const NO_ANSWERS: &BTreeMap<String, GivenReplies> = &BTreeMap::new();
+        static NO_VIEWS: &QuestionViews = &QuestionViews::NONE;
         PlanInputs {
             experiment,
             trials: &[],
@@ -113,6 +114,7 @@ impl CorpusSurvey {
             metadata: &self.metadata,
             pdf_library: &self.pdf_library,
             questions: &[],
+            views: NO_VIEWS,
             asked: None,
         }
     }
@@ -279,7 +281,7 @@ pub(crate) async fn load(
     found: &CorpusSurvey,
 ) -> Result<LoadedCorpus, Error> {
     let plan = found.loading(&session.experiment).clone();
-    let run_context = Arc::new(run_context(session, source, Vec::new(), "loading")?);
+    let run_context = Arc::new(run_context(session, source, Default::default(), "loading")?);
     let outcome = execute(session, claimed, &plan, &run_context).await?;
     if let Some(reason) = outcome.failed.into_values().next() {
         return Err(Error::Task { label: "loading the corpus".to_owned(), reason });

@@ -6,20 +6,35 @@ use crate::{
 };
 use futures::{StreamExt, stream};
 use rag::{
-    Document,
+    Choice, Context, Document,
     load::{LoadError, ParseLimits, ReadError, Rejected, Source, SourceFile, parse},
+    parse::{ParseError, Parser},
 };
 
 /// Paths that are listed if the requested one does not exist.
 const NAMED: usize = 5;
 
 /// Reads and parses one file of a session's corpus: its text is what chunks are
-/// made of, and what the evidence of golden questions is quoted from.
+/// made of, and what the evidence of golden questions is quoted from. `parser` is the number of the parser in the
+/// experiment, from 1.
 ///
 /// # Errors
 /// If the corpus cannot be listed, has no such file, or the file gives no
-/// document.
-pub async fn document(session: &Session, path: &str) -> Result<Document, Error> {
+/// document; if there is no such parser.
+pub async fn document(session: &Session, path: &str, parser: usize) -> Result<Document, Error> {
+    let parsers = session.experiment.space.parsers();
+    let number = parser.wrapping_sub(1);
+    if number >= parsers.len().max(1) {
+        let names: Vec<String> =
+            (1..).zip(&parsers).map(|(number, parser)| format!("{number} {}", parser.name())).collect();
+        let there = match names.len() {
+            0 | 1 => "there is 1 parser".to_owned(),
+            count => format!("there are {count} parsers: {}", names.join(", ")),
+        };
+        return Err(Error::NotFound(format!("the experiment has no parser {parser}: {there}")));
+    }
+    let parser = parsers.get(number).filter(|parser| !parser.is_default());
+    let parser = parser.map(|parser| parser.build(&Context::default())).transpose()?;
     let mut mistakes = Vec::new();
     let Some(source) = session.corpus_source(&mut mistakes) else { return Err(Error::Refused(mistakes)) };
     let files = source.survey().await?.files;
@@ -44,8 +59,14 @@ pub async fn document(session: &Session, path: &str) -> Result<Document, Error> 
         failed => Error::Unusable(format!("{path} cannot be read now: {failed}")),
     })?;
     let name = path.to_owned();
-    let parsed = compute(move || parse(&name, &bytes, &limits)).await?;
-    parsed.map_err(|reason| Error::Unusable(format!("{path} gives no document: {}", error_chain(&reason))))
+    let parsed = compute(move || match parser {
+        Some(parser) => parser.parse(&name, &bytes, &limits),
+        None => parse(&name, &bytes, &limits).map_err(ParseError::from),
+    });
+    parsed.await?.map_err(|reason| match reason {
+        ParseError::Component(error) => error.into(),
+        reason => Error::Unusable(format!("{path} gives no document: {}", error_chain(&reason))),
+    })
 }
 
 /// Reads and parses all files at an address, such as `corpus.source` of an

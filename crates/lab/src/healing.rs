@@ -6,7 +6,7 @@ use crate::{
     action::Action,
     engine::PlanOutcome,
     lineage,
-    plan::{Plan, Task, TaskId},
+    plan::{Plan, QuestionViews, Task, TaskId},
     session::Session,
     task::{RunContext, RunInputs},
     workspace::ClaimedArtifacts,
@@ -25,7 +25,7 @@ const HEALINGS: usize = 8;
 pub(crate) fn run_context(
     session: &Session,
     source: Source,
-    questions: Vec<Question>,
+    (questions, views): (Vec<Question>, QuestionViews),
     run: &str,
 ) -> Result<RunContext, Error> {
     let workspace = session.workspace();
@@ -33,7 +33,7 @@ pub(crate) fn run_context(
     Ok(RunContext::new(
         session.experiment.clone(),
         workspace.store().clone(),
-        RunInputs { source, questions },
+        RunInputs { source, questions, views },
         workspace.scratch_folder(),
         run.to_owned(),
         log,
@@ -173,7 +173,7 @@ mod tests {
                 graph: None,
             })
         };
-        let load = || Work::from(LoadWork { files: Default::default(), metadata: Default::default() });
+        let load = || Work::from(LoadWork::default());
         let mut plan = Plan::default();
         for (number, work) in [load(), load(), index(&[0]), index(&[1]), index(&[0, 1])].into_iter().enumerate() {
             let (key, label) = (Key::of_bytes(&[number as u8]), number.to_string());

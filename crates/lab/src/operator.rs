@@ -81,8 +81,9 @@ impl Operator {
 /// Everything that is embedded and indexed comes before everything that is searched.
 static ALL: LazyLock<Vec<Operator>> = LazyLock::new(|| {
     let is_before = |axis: &&Axis| matches!(axis.output(), Data::Chunks | Data::Vectors | Data::Queries);
-    // The axis `prompt` is a setting of the generator's work, and `index` one of the work that makes an index.
-    let works = || Axis::ALL.iter().filter(|axis| !matches!(axis, Axis::Prompt | Axis::Index));
+    // The axis `prompt` is a setting of the generator's work, `index` one of the work that makes an index, and `parse` is
+    // what loading does.
+    let works = || Axis::ALL.iter().filter(|axis| !matches!(axis, Axis::Prompt | Axis::Index | Axis::Parse));
     let before = works().filter(is_before).map(|&axis| Operator::Stage(axis));
     let after = works().filter(|axis| !is_before(axis)).map(|&axis| Operator::Stage(axis));
     let begin = std::iter::once(Operator::Load).chain(before).chain([Operator::EmbedQueries, Operator::Index]);

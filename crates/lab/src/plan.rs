@@ -17,6 +17,7 @@ mod systems;
 pub(crate) mod text_sizes;
 pub(crate) mod time;
 pub(crate) mod trial;
+pub(crate) mod views;
 pub(crate) mod work;
 
 pub use blocks::file_blocks;
@@ -28,6 +29,7 @@ pub use summary::{PlanSummary, PlannedTrial};
 pub use time::{ComponentTime, TimeEstimate};
 pub(crate) use trial::PipelineTrial;
 pub use trial::{SystemTrial, Trial, TrialKind, label_names};
+pub(crate) use views::QuestionViews;
 pub use work::Task;
 
 use ranges::Ranges;
@@ -45,15 +47,22 @@ pub struct Plan {
     pub unshared: usize,
     seen: HashMap<Key, TaskId>,
     ranges: Ranges,
-    /// The tasks that parse files, block by block.
-    loading: Vec<TaskId>,
-    /// The loading tasks of each part of the corpus, by their places among all loading tasks.
+    /// The ranges of the questions for each parser after the first.
+    other_ranges: Vec<Ranges>,
+    /// The tasks that parse files, block by block: by each parser, or none if no trial needs that parser.
+    loading: Vec<Vec<TaskId>>,
+    /// The loading tasks of each part of the corpus, by their places among all loading tasks of a parser.
     parts: Vec<Range<usize>>,
 }
 
 impl Plan {
     pub(crate) fn ranges(&self) -> &Ranges {
         &self.ranges
+    }
+
+    /// The tasks that parse files by the parser with this number.
+    pub(crate) fn loading_by(&self, parser: usize) -> &[TaskId] {
+        self.loading.get(parser).map_or(&[], Vec::as_slice)
     }
 
     /// The tasks whose outputs become the results.

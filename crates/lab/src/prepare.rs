@@ -4,6 +4,7 @@
 mod corpus_summary;
 mod even_sample;
 pub(crate) mod facts;
+mod parsed_corpora;
 pub(crate) mod questions;
 pub(crate) mod searched;
 pub(crate) mod systems;
@@ -17,7 +18,7 @@ use crate::{
     corpus::{CorpusSurvey, load, survey},
     error_chain,
     healing::run_context,
-    plan::{GivenReplies, Plan, PlanInputs, Trial, trial},
+    plan::{GivenReplies, Plan, PlanInputs, QuestionViews, Trial, trial},
     prepare::questions::{DatasetQuestions, import, read_questions},
     qualification::check_judges,
     session::{
@@ -90,14 +91,16 @@ pub(crate) struct ModelsAndCorpus {
     /// The answers that exist already, by system.
     pub(crate) given: BTreeMap<String, GivenReplies>,
     pub(crate) corpus: CorpusSurvey,
+    /// The questions for each parser after the first.
+    pub(crate) views: QuestionViews,
 }
 
 impl ModelsAndCorpus {
     /// Models, and no corpus.
     #[cfg(test)]
     pub(crate) fn of_models(identities: BTreeMap<String, Identity>) -> Self {
-        let given = BTreeMap::new();
-        Self { identities, given, corpus: CorpusSurvey { pdf_library: "none".to_owned(), ..CorpusSurvey::default() } }
+        let corpus = CorpusSurvey { pdf_library: "none".to_owned(), ..CorpusSurvey::default() };
+        Self { identities, given: BTreeMap::new(), corpus, views: QuestionViews::NONE }
     }
 
     /// A plan for trials. `asked` holds the places of each trial's questions; without it, each is
@@ -114,6 +117,7 @@ impl ModelsAndCorpus {
             identities: &self.identities,
             given: &self.given,
             questions,
+            views: &self.views,
             asked,
             ..self.corpus.plan_inputs(&session.experiment)
         }))
@@ -178,8 +182,8 @@ async fn check_and_plan(session: &Session, claimed: &mut ClaimedArtifacts) -> Re
     mistakes.extend(check_search(experiment, &asked.questions));
     let given = systems::given(session, &asked.questions, &mut mistakes).await;
     Error::refuse(mistakes)?;
-    let DatasetQuestions { questions, report, corpus } = asked;
-    let sources = ModelsAndCorpus { identities, given, corpus: found };
+    let DatasetQuestions { questions, views, report, corpus } = asked;
+    let sources = ModelsAndCorpus { identities, given, corpus: found, views: views.clone() };
     let trials = trial::grid(experiment);
     let plan = sources.plan(session, &trials, &questions, None);
     let run = format!("{}-{}", experiment.name, plan.key().short());
@@ -188,7 +192,7 @@ async fn check_and_plan(session: &Session, claimed: &mut ClaimedArtifacts) -> Re
     let similar_names = similar_names.into_iter().map(|(one, other)| (one.to_owned(), other.to_owned())).collect();
     let mut facts = facts::planned(experiment, &trials, &sources.identities, corpus.facts, &questions);
     facts.questions.lost = corpus.lost_evidence;
-    let run_context = Arc::new(run_context(session, source, questions.clone(), &run)?);
+    let run_context = Arc::new(run_context(session, source, (questions.clone(), views), &run)?);
     Ok(PreparedRun {
         trials,
         plan,

@@ -28,7 +28,7 @@ use crate::{
     corpus::{CorpusFiles, CorpusSurvey, ListedCorpus, list},
     engine::tasks_to_run,
     error_chain,
-    plan::{Trial, file_blocks, trial::grid, work::Work},
+    plan::{QuestionViews, Trial, file_blocks, trial::grid, work::Work},
     prepare::{
         ModelsAndCorpus, check_models, facts,
         questions::{ImportedDataset, import},
@@ -154,7 +154,7 @@ pub async fn sample_plan(session: &Session, most_files: usize) -> Result<Sampled
     let shard = listing.files.iter().take(1).map(|file| (file.clone(), Key::of_bytes(file.path.as_bytes())));
     let files = CorpusFiles { files: Arc::new(shard.collect()), ..CorpusFiles::default() };
     let corpus = CorpusSurvey { files, pdf_library, ..CorpusSurvey::default() };
-    let sources = ModelsAndCorpus { identities, given, corpus };
+    let sources = ModelsAndCorpus { identities, given, corpus, views: QuestionViews::NONE };
     let plan = sources.plan(session, &trials, &questions, None);
     let corpus_facts = CorpusFacts {
         documents: listing.files.len(),

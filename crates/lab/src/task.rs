@@ -36,7 +36,7 @@ use crate::{
     Error,
     clock::now_ms,
     layout,
-    plan::{Outputs, Task, TaskId, time::Components},
+    plan::{Outputs, QuestionViews, Task, TaskId, time::Components},
     progress::Progress,
     settlement,
     spec::Experiment,
@@ -98,8 +98,10 @@ pub struct RunContext {
     pub store: ArtifactStore,
     /// The corpus.
     pub source: Source,
-    /// The questions.
+    /// The questions, with the places of their evidence in the documents of the first parser.
     pub questions: Vec<Question>,
+    /// The same for the other parsers.
+    pub(crate) views: QuestionViews,
     /// The folder for temporary files on this machine.
     pub scratch: PathBuf,
     /// The run's id.
@@ -124,6 +126,7 @@ pub struct RunContext {
 pub(crate) struct RunInputs {
     pub(crate) source: Source,
     pub(crate) questions: Vec<Question>,
+    pub(crate) views: QuestionViews,
 }
 
 impl RunContext {
@@ -138,7 +141,12 @@ impl RunContext {
         models: Arc<ModelHandles>,
     ) -> Self {
         let run_context = Self::for_queries(experiment, store, inputs.source, scratch, &run, models);
-        Self { questions: inputs.questions, log: Some(log), ..run_context }
+        Self { questions: inputs.questions, views: inputs.views, log: Some(log), ..run_context }
+    }
+
+    /// The questions for trials whose documents the parser with this number makes.
+    pub(crate) fn questions_for(&self, parser: usize) -> &[Question] {
+        self.views.of(parser, &self.questions)
     }
 
     /// The same for queries to a finished run: there are no golden questions,
@@ -163,6 +171,7 @@ impl RunContext {
             store,
             source,
             questions,
+            views: QuestionViews::default(),
             scratch,
             run,
             components,
@@ -339,7 +348,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let text = "name = \"x\"\n[corpus]\nsource = \"d\"\n[space]\nchunker = \"sentence\"\nretriever = \"bm25\"\n";
         let cx = fixture::run_context(folder.path(), Experiment::parse(text, ".").unwrap(), Vec::new());
-        let work = crate::plan::work::LoadWork { files: Default::default(), metadata: Default::default() };
+        let work = crate::plan::work::LoadWork::default();
         let key = store::Key::of_bytes(b"task");
         let task = Task { key, work: work.into(), rows: None, label: String::new(), trials: Vec::new() };
         let hex = key.hex();

@@ -7,7 +7,7 @@ use crate::{
     engine::unit::{TaskReply, Unit, UnitReply, UnitTask, WorkerActivity, WorkerSetup},
     layout,
     pdf_library::{NO_LIBRARY, bind_pdf_library},
-    plan::Outputs,
+    plan::{Outputs, QuestionViews},
     progress::Progress,
     session::{Session, pull_missing, used_models},
     setup::{ClusterSetup, Setup},
@@ -148,12 +148,13 @@ impl Worker {
         let workspace = self.session.workspace();
         let bytes = workspace.store().get(&unit.questions).await?;
         let bytes = bytes.ok_or_else(|| Error::table(format!("{} is not in the store", unit.questions)))?;
-        let questions: Vec<Question> = serde_json::from_slice(&bytes).map_err(Error::table)?;
+        let (questions, views): (Vec<Question>, QuestionViews) =
+            serde_json::from_slice(&bytes).map_err(Error::table)?;
         let log = layout::worker_log(workspace.root(), &unit.run);
         let run_context = Arc::new(RunContext::new(
             self.session.experiment.clone(),
             workspace.store().clone(),
-            RunInputs { source: self.source.clone(), questions },
+            RunInputs { source: self.source.clone(), questions, views },
             workspace.scratch_folder(),
             unit.run.clone(),
             EventLog::open(log)?,

@@ -330,8 +330,8 @@ def test_losses_name_the_step_the_chunk_and_the_shared_terms_of_each_question():
 
 def test_warnings_are_a_table_before_and_after_a_run(tmp_path):
     workspace = Workspace(tmp_path, documents=8)
-    (workspace.folder / "docs" / "prices.csv").write_text("a,b\n")
-    (workspace.folder / "docs" / "old.csv").write_text("a,b\n")
+    (workspace.folder / "docs" / "prices.log").write_text("a,b\n")
+    (workspace.folder / "docs" / "old.log").write_text("a,b\n")
     space = {"chunker": ["sentence"], "enrich": ["none", "heading"], "retriever": [{"bm25": {"top_k": 3}}]}
     changes = {"models": None, "space": space, "evaluate": {"metrics": ["recall"]}}
     experiment = reverie.Experiment(settings(workspace, "http://127.0.0.1:1", **changes))
@@ -340,7 +340,7 @@ def test_warnings_are_a_table_before_and_after_a_run(tmp_path):
     planned = experiment.plan().warnings()
     assert planned.columns == columns
     (unread,) = [row for row in planned if row["code"] == "unread-types"]
-    assert unread["text"] == "2 files were not read because of the type: 2 .csv"
+    assert unread["text"] == "2 files were not read because of the type: 2 .log"
     assert (unread["trials"], unread["count"], unread["total"]) == ([], 2, 10) and unread["action"]
     assert unread["text"] in repr(experiment.plan()) + experiment.plan()._repr_html_()
 

@@ -1,11 +1,11 @@
-//! The stages of a RAG pipeline, `load → chunk → enrich → embed → index →
+//! The stages of a RAG pipeline, `parse → chunk → enrich → embed → index →
 //! query → retrieve → rerank → refine → prompt → generate`, and the data that flows
 //! between them; and systems, which are pipelines that are not ours, asked as they are. This crate knows nothing of
 //! metrics or experiments.
 //!
 //! A stage is a folder and one line in the table below, which lists what can be
-//! chosen; `load` and `index` have only a folder, because files decide how they are
-//! loaded, and retrievers, rerankers and the axis `index` (`vector_index`) which indexes are made. A component (a
+//! chosen; `index` has only a folder, because retrievers, rerankers and the axis `index`
+//! (`vector_index`) decide which indexes are made. A component (a
 //! chunker, a retriever, …) is one file in the folder and one line in its `mod.rs`.
 
 pub mod analysis;
@@ -35,6 +35,8 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 axes::stages! {
+    /// How files are read: by Reverie, or by a program or a function of yours; for all files or for some.
+    Parse parse: parse::ParseConfig, in parse, Files => Documents;
     /// How a document is cut into chunks, which are what is searched.
     Chunker chunker: chunk::ChunkerConfig, in chunk, Documents => Chunks;
     /// What is searched beside a chunk's text. The answer is written from the text alone.

@@ -7,9 +7,11 @@
 
 mod guard;
 mod output;
+mod program;
 mod threads;
 
 pub(crate) use output::beginning;
+pub(crate) use program::{ProgramFailure, ProgramLimits, run_program};
 
 use serde_json::{Map, Value};
 use std::{
@@ -109,6 +111,7 @@ impl Drop for LineProcess {
 
 /// Ends the processes that are working on a call, after an interrupt (Ctrl-C).
 pub fn interrupt() {
+    program::interrupt();
     for shared in lock(&LIVE).iter().filter_map(Weak::upgrade) {
         let is_working = !lock(&shared.calls).waiting.is_empty();
         if is_working {

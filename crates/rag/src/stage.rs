@@ -12,6 +12,8 @@ use std::fmt;
 /// The data that passes from stage to stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Data {
+    /// Files of a corpus.
+    Files,
     /// Texts of files.
     Documents,
     /// Pieces of documents.

@@ -25,13 +25,16 @@ pub struct DocumentArguments {
     /// Print this page alone, without a line before it.
     #[arg(long, value_name = "NUMBER")]
     page: Option<u32>,
+    /// Read it with this parser of the experiment's axis `parse`, by its place in the list.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    parser: usize,
     #[command(flatten)]
     file: ExperimentFile,
 }
 
 pub async fn run(cx: &CommandContext, arguments: DocumentArguments) -> Result<u8, CommandFailure> {
     let session = environment::open_maybe_read_only(environment::read(&arguments.file.experiment)?, cx.setup())?;
-    let mut document = lab::document(&session, &arguments.path).await?;
+    let mut document = lab::document(&session, &arguments.path, arguments.parser).await?;
     let Some(number) = arguments.page else {
         tell_problems(cx, &document.problems);
         return cx.finish(&document, render::document);

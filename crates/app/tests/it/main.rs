@@ -47,6 +47,7 @@ mod mlflow_server;
 mod noise;
 mod one_path;
 mod paid_texts;
+mod parse;
 mod past_runs;
 mod price;
 mod promotion;

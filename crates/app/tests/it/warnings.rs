@@ -46,11 +46,11 @@ fn trials_that_find_nothing_are_told_and_none_of_them_leads() {
 #[test]
 fn files_of_other_types_are_told_before_a_run_and_can_be_ignored() {
     let workspace = Workspace::new();
-    workspace.write("documents/stock.xlsx", "PK");
-    workspace.write("documents/prices.csv", "a,b\n");
-    workspace.write("documents/more.csv", "a,b\n");
+    workspace.write("documents/stock.dat", "PK");
+    workspace.write("documents/prices.log", "a,b\n");
+    workspace.write("documents/more.log", "a,b\n");
     workspace.experiment(BM25, RECALL);
-    let told = "3 files were not read because of the type: 2 .csv, 1 .xlsx";
+    let told = "3 files were not read because of the type: 2 .log, 1 .dat";
     let plan = workspace.run(&["plan"]).succeeds();
     assert!(plan.out.contains(&format!("warning: {told} [unread-types]")), "{}", plan.out);
     let plan = workspace.run(&["plan", "--json"]).succeeds().json();
@@ -66,7 +66,7 @@ fn files_of_other_types_are_told_before_a_run_and_can_be_ignored() {
 #[test]
 fn a_check_tells_warnings_and_fails_only_by_those_that_are_asked_for() {
     let workspace = Workspace::new();
-    workspace.write("documents/prices.csv", "a,b\n");
+    workspace.write("documents/prices.log", "a,b\n");
     workspace.experiment(BM25, RECALL);
     workspace.run(&["run", "--quiet"]).succeeds();
     workspace.run(&["promote", "t01", "--output", "bundle"]).succeeds();

@@ -75,13 +75,18 @@ impl LoadedCorpus {
         Ok(())
     }
 
-    /// The shards, in the order of the plan.
+    /// The shards that the first parser has made, in the order of the plan.
     pub(crate) fn shards(&self) -> Vec<LoadedShard> {
-        let mut ids: Vec<_> = self.outputs.keys().copied().collect();
-        ids.sort_unstable();
+        self.shards_by(0)
+    }
+
+    /// The shards that the parser with this number has made, in the order of the plan.
+    pub(crate) fn shards_by(&self, parser: usize) -> Vec<LoadedShard> {
         let mut seen = BTreeSet::new();
-        let new = |id: &TaskId| seen.insert(self.outputs[id].clone());
-        ids.into_iter().filter(new).map(|id| LoadedShard { id, artifact: self.outputs[&id].clone() }).collect()
+        let made = |&id: &TaskId| Some(LoadedShard { id, artifact: self.outputs.get(&id)?.clone() });
+        let mut shards: Vec<LoadedShard> = self.plan.loading_by(parser).iter().filter_map(made).collect();
+        shards.retain(|shard| seen.insert(shard.artifact.clone()));
+        shards
     }
 
     /// The rows of the files of a shard.

@@ -170,7 +170,7 @@ impl Remote {
         if let Some(name) = self.shared.state().questions.get(&key) {
             return Ok(name.clone());
         }
-        let bytes = serde_json::to_vec(&run_context.questions).map_err(Error::table)?;
+        let bytes = serde_json::to_vec(&(&run_context.questions, &run_context.views)).map_err(Error::table)?;
         let name = layout::questions(&bytes);
         self.shared.store.put(&name, bytes).await?;
         self.shared.state().questions.insert(key, name.clone());

@@ -7,7 +7,7 @@ use crate::{
     engine::PlanOutcome,
     files::{read_with_checksum, write_with_checksum},
     layout,
-    plan::{CorpusInputs, Outputs, TaskId, TrialTasks},
+    plan::{CorpusInputs, Outputs, TaskId, TrialTasks, views::is_nowhere},
     results::{QuestionResult, Results, TrialResult, cut_share},
     task::{chunk_table, open_indexes},
     warning::{
@@ -158,7 +158,8 @@ struct ChunkReader<'a> {
     made: Option<&'a Outputs>,
     /// The share of a piece of evidence that one chunk must hold.
     min_overlap: f64,
-    evidence: Arc<Vec<Vec<Evidence>>>,
+    /// The evidence of the questions, with its places in the documents of each parser.
+    evidence: Vec<Arc<Vec<Vec<Evidence>>>>,
     /// The facts about each table of chunks, by the tasks that made it.
     chunks: HashMap<Vec<TaskId>, Option<ChunkFacts>>,
     /// The number of questions that share no word with any chunk, by the tasks of the word index and of the queries.
@@ -178,7 +179,11 @@ impl<'a> ChunkReader<'a> {
             prepared,
             made,
             min_overlap: min_overlap(&prepared.run_context.experiment.evaluate),
-            evidence: Arc::new(placed_evidence(results)),
+            evidence: {
+                let of_others = prepared.sources.views.others();
+                let views = std::iter::once(&results.questions[..]).chain(of_others);
+                views.map(|questions| Arc::new(placed_evidence(questions))).collect()
+            },
             chunks: HashMap::new(),
             without_shared_words: HashMap::new(),
         }
@@ -201,7 +206,7 @@ impl<'a> ChunkReader<'a> {
             let wants_chunks =
                 looks_for(WarningCode::EvidenceInNoChunk) || (lacks_total && looks_for(WarningCode::LongTexts));
             if wants_chunks {
-                match self.chunk_facts(tasks, &pipeline.chunker).await {
+                match self.chunk_facts(tasks, pipeline).await {
                     Some(ChunkFacts { chunks, evidence }) => {
                         (found.chunks, found.evidence) = (Some(chunks), Some(evidence));
                     }
@@ -236,19 +241,26 @@ impl<'a> ChunkReader<'a> {
     }
 
     /// The facts about a trial's chunks; none if they cannot be read.
-    async fn chunk_facts(&mut self, tasks: &TrialTasks, chunker: &ChunkerConfig) -> Option<ChunkFacts> {
+    async fn chunk_facts(&mut self, tasks: &TrialTasks, pipeline: &PipelineConfig) -> Option<ChunkFacts> {
         let chunks = &tasks.corpus.chunks;
         if let Some(known) = self.chunks.get(chunks) {
             return *known;
         }
-        let found = self.readable(self.read_chunk_facts(chunks, chunker).await);
+        let parser = self.prepared.run_context.experiment.space.parser_number(&pipeline.parse);
+        let evidence = self.evidence.get(parser).or(self.evidence.first()).cloned().unwrap_or_default();
+        let found = self.readable(self.read_chunk_facts(chunks, &pipeline.chunker, evidence).await);
         self.chunks.insert(chunks.clone(), found);
         found
     }
 
     /// The facts about these chunks; none if the chunks are not in the store. They are kept on this machine for the run
     /// after this one, which then reads no chunks if none of them has changed.
-    async fn read_chunk_facts(&self, chunks: &[TaskId], chunker: &ChunkerConfig) -> Result<Option<ChunkFacts>, Error> {
+    async fn read_chunk_facts(
+        &self,
+        chunks: &[TaskId],
+        chunker: &ChunkerConfig,
+        evidence: Arc<Vec<Vec<Evidence>>>,
+    ) -> Result<Option<ChunkFacts>, Error> {
         let inputs = CorpusInputs { chunks: chunks.to_vec(), ..CorpusInputs::default() };
         let of_corpus =
             KeyBuilder::new("chunk facts").field("corpus", &self.prepared.run_context.experiment.corpus.source);
@@ -257,13 +269,13 @@ impl<'a> ChunkReader<'a> {
         let of_chunks = KeyBuilder::new("chunk facts").field("version", &KEPT_VERSION).field("chunker", chunker);
         let names = self.names(&inputs);
         let of_chunks = of_chunks.list("chunks", chunks.iter().filter_map(|id| names.get(id)));
-        let of_chunks = of_chunks.field("evidence", &*self.evidence);
+        let of_chunks = of_chunks.field("evidence", &*evidence);
         let key = of_chunks.field("min_overlap", &self.min_overlap).finish();
         let kept = read_with_checksum(&file).and_then(|bytes| serde_json::from_slice::<(Key, ChunkFacts)>(&bytes).ok());
         if let Some((_, facts)) = kept.filter(|(of, _)| *of == key) {
             return Ok(Some(facts));
         }
-        let found = self.count_chunk_facts(inputs, chunks, chunker).await?;
+        let found = self.count_chunk_facts(inputs, chunks, chunker, evidence).await?;
         if let Some(bytes) = found.and_then(|facts| serde_json::to_vec(&(key, facts)).ok()) {
             // Without this file, the next run reads the chunks once more.
             let _ = write_with_checksum(&file, bytes);
@@ -276,6 +288,7 @@ impl<'a> ChunkReader<'a> {
         inputs: CorpusInputs,
         chunks: &[TaskId],
         chunker: &ChunkerConfig,
+        evidence: Arc<Vec<Vec<Evidence>>>,
     ) -> Result<Option<ChunkFacts>, Error> {
         let Some(outputs) = self.outputs(&inputs).await? else { return Ok(None) };
         let table = chunk_table(&self.prepared.run_context, &outputs, chunks).await?;
@@ -284,7 +297,6 @@ impl<'a> ChunkReader<'a> {
             return Ok(None);
         }
         let searched = SearchedChunks::new(table, chunker, self.min_overlap)?;
-        let evidence = self.evidence.clone();
         compute(move || chunk_facts(&searched, &evidence)).await.map(Some)
     }
 
@@ -345,10 +357,10 @@ impl<'a> ChunkReader<'a> {
 
 /// For each question, its pieces of evidence that have a location in a document. Questions without such evidence are
 /// left out.
-fn placed_evidence(results: &Results) -> Vec<Vec<Evidence>> {
-    let has_place = |item: &&Evidence| item.span.is_some_and(|span| !span.is_empty());
+fn placed_evidence(questions: &[Question]) -> Vec<Vec<Evidence>> {
+    let has_place = |item: &&Evidence| item.span.is_some_and(|span| !span.is_empty()) && !is_nowhere(item);
     let of_question = |question: &Question| question.evidence.iter().filter(has_place).cloned().collect::<Vec<_>>();
-    results.questions.iter().map(of_question).filter(|evidence| !evidence.is_empty()).collect()
+    questions.iter().map(of_question).filter(|evidence| !evidence.is_empty()).collect()
 }
 
 /// Counts the searchable chunks, the questions, and the questions with evidence of which no chunk holds enough.
@@ -466,7 +478,7 @@ mod tests {
         let nowhere = Evidence { span: None, ..evidence("a", 0, 0) };
         results.questions[0].evidence = vec![nowhere.clone()];
         results.questions[1].evidence = vec![evidence("a", 1, 2), nowhere];
-        assert_eq!(placed_evidence(&results), [vec![evidence("a", 1, 2)]]);
+        assert_eq!(placed_evidence(&results.questions), [vec![evidence("a", 1, 2)]]);
     }
 
     #[test]

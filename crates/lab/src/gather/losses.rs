@@ -40,6 +40,8 @@ pub(super) struct TracedTrial<'a> {
     min_overlap: f64,
     /// Whether only facts that earlier runs stored are used, without reading chunks or searching.
     only_stored: bool,
+    /// The number of the parser that makes the trial's documents.
+    parser: usize,
 }
 
 /// A stage whose output is passages.
@@ -66,8 +68,15 @@ impl<'a> TracedTrial<'a> {
         (trial, tasks): (&'a Trial, &'a TrialTasks),
         only_stored: bool,
     ) -> Self {
-        let min_overlap = min_overlap(&prepared.run_context.experiment.evaluate);
-        Self { prepared, plan, outcome, trial, tasks, min_overlap, only_stored }
+        let experiment = &prepared.run_context.experiment;
+        let min_overlap = min_overlap(&experiment.evaluate);
+        let parser = trial.pipeline().map_or(0, |pipeline| experiment.space.parser_number(&pipeline.parse));
+        Self { prepared, plan, outcome, trial, tasks, min_overlap, only_stored, parser }
+    }
+
+    /// The golden questions, with the places of their evidence in the trial's documents.
+    fn questions(&self) -> &'a [Question] {
+        self.prepared.sources.views.of(self.parser, &self.prepared.questions)
     }
 
     /// Sets the `loss` of each question of the trial. If that fails, logs the error and leaves them empty.
@@ -94,7 +103,7 @@ impl<'a> TracedTrial<'a> {
 
     /// The loss of each question. Empty if only stored facts may be used and they do not cover all questions.
     async fn losses(&self, metrics: &[MetricResult], found: &[QuestionResult]) -> Result<Vec<QuestionLoss>, Error> {
-        let questions = &self.prepared.questions;
+        let questions = self.questions();
         let failed = |_: &Question| QuestionLoss { step: LossStep::FailedCall, component: None, evidence: Vec::new() };
         if self.outcome.failed.contains_key(&self.tasks.passages) {
             return Ok(questions.iter().map(failed).collect());
@@ -122,7 +131,8 @@ impl<'a> TracedTrial<'a> {
             let stages: Vec<StagePassages<'_>> = passages.collect();
             let searched: &[SearchedEvidence] = searched.get(&question.id).map_or(&[], Vec::as_slice);
             let min_overlap = self.min_overlap;
-            losses.push(EvidenceTrace { question, min_overlap, stages: &stages, searched, answer }.loss());
+            let parser = self.trial.pipeline().map(|pipeline| pipeline.parse.name());
+            losses.push(EvidenceTrace { question, min_overlap, parser, stages: &stages, searched, answer }.loss());
         }
         if !self.only_stored && self.tasks.replies.is_none() {
             refined::name_steps(self, &stages, &mut losses).await?;
@@ -194,7 +204,7 @@ impl<'a> TracedTrial<'a> {
                 dropped_passages: answer.map_or(0, |answer| answer.dropped_passages as usize),
             }
         };
-        self.prepared.questions.iter().zip(found).map(of_question).collect()
+        self.questions().iter().zip(found).map(of_question).collect()
     }
 
     /// The metric `abstention`, which judges whether it was right to decline. Empty if it is not measured.

@@ -10,9 +10,10 @@ use super::{
 };
 use eval::MetricConfig;
 use rag::{
-    Axis, Component, PipelineConfig,
+    Axis, Choice, Component, PipelineConfig,
     enrich::EnrichConfig,
     index::{IndexKind, Indexes, MadeFrom},
+    parse::ParseConfig,
 };
 use std::{collections::BTreeMap, ops::Range};
 use store::Key;
@@ -55,55 +56,56 @@ pub(super) struct ScoredTasks<'a> {
     /// What the replies hold, if the trial is a system.
     pub(super) replies: Option<ReplyContents>,
     pub(super) key: ScoredKey<'a>,
+    /// The number of the parser that makes the trial's documents.
+    pub(super) parser: usize,
 }
 
 impl Plan {
-    /// Only the parsing of files, which is the first part of every plan.
+    /// Only the parsing of files, which is the first part of every plan: by the parsers of the trials, or by all of the
+    /// experiment if there are no trials.
     pub fn loading(inputs: &PlanInputs<'_>) -> Self {
         let mut plan = Self::default();
         plan.load(inputs);
         plan
     }
 
-    /// The parsing of files, and nothing else so far. Also returns its tasks.
-    fn begin(inputs: &PlanInputs<'_>) -> (Self, Vec<TaskId>) {
+    /// The parsing of files, and nothing else so far.
+    fn begin(inputs: &PlanInputs<'_>) -> Self {
         let mut plan = match inputs.loading {
             Some(loading) => loading.clone(),
             None => Self::loading(inputs),
         };
         plan.ranges = Ranges::new(inputs.questions);
-        let loading = plan.loading.clone();
-        (plan, loading)
+        plan.other_ranges = inputs.views.others().map(Ranges::new).collect();
+        plan
     }
 
     /// Only what the pipelines of trials search: their chunks and indexes. Also returns where these are for each trial that
     /// is a pipeline.
     pub(crate) fn of_corpora(inputs: &PlanInputs<'_>) -> (Self, Vec<CorpusInputs>) {
-        let (mut plan, documents) = Self::begin(inputs);
+        let mut plan = Self::begin(inputs);
         let pipelines =
             inputs.trials.iter().filter_map(|trial| Some(PipelineTrial { trial, pipeline: trial.pipeline()? }));
-        let corpora = pipelines.map(|trial| plan.corpus(inputs, trial, &documents, None).0).collect();
+        let corpora = pipelines.map(|trial| plan.corpus(inputs, trial, None).0).collect();
         (plan, corpora)
     }
 
     /// The plan of all trials.
     pub fn new(inputs: &PlanInputs<'_>) -> Self {
-        let (mut plan, documents) = Self::begin(inputs);
+        let mut plan = Self::begin(inputs);
         let answered = inputs.experiment.evaluate.answered.unwrap_or(usize::MAX).min(inputs.questions.len());
         let all: Vec<usize> = (0..answered).collect();
         for (i, trial) in inputs.trials.iter().enumerate() {
             let asked = inputs.asked.and_then(|asked| asked.get(i)).unwrap_or(&all);
             let tasks = match &trial.kind {
-                TrialKind::Pipeline(pipeline) => {
-                    plan.pipeline(inputs, PipelineTrial { trial, pipeline }, &documents, asked)
-                }
-                TrialKind::System(system) => plan.system(inputs, (trial, system), &documents, asked),
+                TrialKind::Pipeline(pipeline) => plan.pipeline(inputs, PipelineTrial { trial, pipeline }, asked),
+                TrialKind::System(system) => plan.system(inputs, (trial, system), asked),
             };
             plan.trials.push(tasks);
         }
         plan.name_trials(inputs.trials);
         // `load` counted the loading tasks once; unshared, every trial would have its own.
-        plan.unshared += documents.len() * inputs.trials.len().saturating_sub(1);
+        plan.unshared += plan.loading_by(0).len() * inputs.trials.len().saturating_sub(1);
         plan
     }
 
@@ -145,40 +147,60 @@ impl Plan {
         let mut files: Vec<_> = read.chain(inputs.unread.iter().map(|file| (file, None))).collect();
         files.sort_by(|one, other| one.0.path.cmp(&other.0.path));
         let parts = parts_of_blocks(files.iter().map(|(listed, _)| (listed.path.as_str(), listed.bytes)));
-        let mut load = |shard: Box<[u32]>| {
+        let read = |block: Vec<usize>| -> Box<[u32]> { block.into_iter().filter_map(|place| files[place].1).collect() };
+        let blocks_of = |part: Vec<Vec<usize>>| part.into_iter().map(read).filter(|block| !block.is_empty()).collect();
+        let parts: Vec<Vec<Box<[u32]>>> = parts.into_iter().map(blocks_of).collect();
+        let mut first = 0;
+        for part in &parts {
+            self.parts.push(first..first + part.len());
+            first += part.len();
+        }
+        let parsers = inputs.experiment.space.parsers();
+        let wanted = |number: &usize| {
+            let pipelines = || inputs.trials.iter().filter_map(Trial::pipeline);
+            // Other systems are asked about what the first parser reads.
+            let by_systems = *number == 0 && inputs.trials.iter().any(|trial| trial.pipeline().is_none());
+            let number_of = |pipeline: &PipelineConfig| inputs.experiment.space.parser_number(&pipeline.parse);
+            inputs.trials.is_empty() || by_systems || pipelines().any(|pipeline| number_of(pipeline) == *number)
+        };
+        for number in 0..parsers.len().max(1) {
+            let tasks = match wanted(&number) {
+                true => self.load_by(inputs, parsers.get(number).copied(), parts.concat()),
+                false => Vec::new(),
+            };
+            self.loading.push(tasks);
+        }
+    }
+
+    /// The tasks that parse files, a task for each of these blocks, by a parser; by default if none is named.
+    fn load_by(
+        &mut self,
+        inputs: &PlanInputs<'_>,
+        parser: Option<&ParseConfig>,
+        blocks: Vec<Box<[u32]>>,
+    ) -> Vec<TaskId> {
+        let parser = parser.filter(|parser| !parser.is_default());
+        let load = |shard: Box<[u32]>| {
+            let by = parser.map(|parser| format!(" by {}", parser.name())).unwrap_or_default();
             let label = match *shard {
-                [place] => format!("load {}", inputs.files[place as usize].0.path),
-                _ => format!("load {} files", shard.len()),
+                [place] => format!("load {}{by}", inputs.files[place as usize].0.path),
+                _ => format!("load {} files{by}", shard.len()),
             };
             let files = PlannedFiles::new(inputs.files, shard);
             let described = files.iter().filter(|_| !inputs.metadata.is_empty());
             let known = described.filter_map(|(file, _)| inputs.metadata.get_key_value(&file.path));
             let metadata = known.map(|(path, known)| (path.clone(), known.clone())).collect();
-            self.add(inputs, work::LoadWork { files, metadata }, || label)
+            self.add(inputs, work::LoadWork { files, metadata, parser: parser.cloned().map(Box::new) }, || label)
         };
-        let (mut loading, mut ranges) = (Vec::new(), Vec::new());
-        for part in parts {
-            let first = loading.len();
-            let read =
-                |block: Vec<usize>| -> Box<[u32]> { block.into_iter().filter_map(|place| files[place].1).collect() };
-            loading.extend(part.into_iter().map(read).filter(|shard| !shard.is_empty()).map(&mut load));
-            ranges.push(first..loading.len());
-        }
-        (self.loading, self.parts) = (loading, ranges);
+        blocks.into_iter().map(load).collect()
     }
 
-    fn pipeline(
-        &mut self,
-        inputs: &PlanInputs<'_>,
-        trial: PipelineTrial<'_>,
-        documents: &[TaskId],
-        asked: &[usize],
-    ) -> TrialTasks {
+    fn pipeline(&mut self, inputs: &PlanInputs<'_>, trial: PipelineTrial<'_>, asked: &[usize]) -> TrialTasks {
         let queries = self.write_queries(inputs, trial);
         // The task that writes the standalone questions: follow-ups, rewritten so that they need no
         // earlier messages. Without conversations, every question stands alone as it is.
         let standalone = queries.filter(|_| inputs.has_turns() && trial.pipeline.query.rewrites_question());
-        let (corpus, enriched) = self.corpus(inputs, trial, documents, standalone);
+        let (corpus, enriched) = self.corpus(inputs, trial, standalone);
         let recall = self.measure_recall(inputs, trial, &corpus);
         let mut passages = self.retrieve(inputs, trial, &corpus, queries);
         for (axis, stage) in trial.pipeline.passage_stages() {
@@ -198,6 +220,7 @@ impl Plan {
             answers: answers.as_ref().map_or(&[][..], |answers| &answers.shards),
             replies: None,
             key: ScoredKey::Pipeline { passages, without_passages, answers: answers.as_ref().map(|made| &made.stem) },
+            parser: inputs.experiment.space.parser_number(&trial.pipeline.parse),
         };
         let score = |metric: &MetricConfig| (metric.clone(), self.score(inputs, metric, &scored, asked));
         let scores = metrics.map(score).collect();
@@ -209,10 +232,10 @@ impl Plan {
         &mut self,
         inputs: &PlanInputs<'_>,
         trial: PipelineTrial<'_>,
-        documents: &[TaskId],
         standalone: Option<TaskId>,
     ) -> (CorpusInputs, Vec<TaskId>) {
         let pipeline = trial.pipeline;
+        let documents = &self.loading_by(inputs.experiment.space.parser_number(&pipeline.parse)).to_vec();
         let chunker = trial.label(Axis::Chunker);
         let label = match writes_nothing(&pipeline.enrich) {
             true => chunker.to_owned(),
@@ -465,11 +488,11 @@ impl Plan {
         if needs.judge {
             questions.retain(|&i: &usize| i < evaluate.judged.unwrap_or(usize::MAX));
         }
-        let (passages, replies) = (scored.passages, scored.replies);
+        let (passages, replies, parser) = (scored.passages, scored.replies, scored.parser);
         let without_passages = matches!(scored.key, ScoredKey::Pipeline { without_passages: true, .. });
         let work = |questions, answers, part| {
             let metric = metric.clone();
-            work::ScoreWork { metric, passages, answers, questions, without_passages, replies, part }
+            work::ScoreWork { metric, passages, answers, questions, parser, without_passages, replies, part }
         };
         let label = || format!("score {}", metric.label());
         if !in_ranges {
@@ -479,7 +502,8 @@ impl Plan {
         let stem = work::ScoreWork::stem(&keys, metric, scored.key);
         let shards = self.ranges.to_score(&questions);
         let score = |shard: QuestionShard| {
-            let part = self.ranges.part_to_score(&shard, &stem);
+            let ranges = parser.checked_sub(1).and_then(|other| self.other_ranges.get(other)).unwrap_or(&self.ranges);
+            let part = ranges.part_to_score(&shard, &stem);
             let of_range = |(range, id): &(usize, TaskId)| (*range == shard.range).then_some(*id);
             let answers = scored.answers.iter().filter_map(of_range).collect();
             self.add(inputs, work(shard.questions, answers, Some(part)), label)

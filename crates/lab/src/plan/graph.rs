@@ -1,6 +1,6 @@
 //! The graph's vocabulary: the id of a task, where a trial's results are in a plan, and what a plan is made from.
 
-use super::{FileList, Plan, trial::Trial};
+use super::{FileList, Plan, QuestionViews, trial::Trial};
 use crate::spec::Experiment;
 use eval::{MetricConfig, Question};
 use models::Identity;
@@ -95,8 +95,10 @@ pub struct PlanInputs<'a> {
     pub metadata: &'a BTreeMap<String, Metadata>,
     /// The identity of the PDF library.
     pub pdf_library: &'a str,
-    /// The golden questions, with the places of their evidence.
+    /// The golden questions, with the places of their evidence in the documents of the first parser.
     pub questions: &'a [Question],
+    /// The same for the other parsers.
+    pub(crate) views: &'a QuestionViews,
     /// The answers that exist already, by system.
     pub(crate) given: &'a BTreeMap<String, GivenReplies>,
     /// For each trial, the questions that it answers, in order. If left out,
@@ -123,6 +125,11 @@ pub(crate) struct GivenReplies {
 }
 
 impl PlanInputs<'_> {
+    /// The questions for trials whose documents the parser with this number makes.
+    pub(crate) fn questions_for(&self, parser: usize) -> &[Question] {
+        self.views.of(parser, self.questions)
+    }
+
     /// Whether any question comes after earlier messages. Only then are messages part of keys.
     pub(crate) fn has_turns(&self) -> bool {
         self.questions.iter().any(|question| !question.turns.is_empty())

@@ -16,7 +16,6 @@ impl Plan {
         &mut self,
         inputs: &PlanInputs<'_>,
         (trial, system): (&Trial, &SystemTrial),
-        documents: &[TaskId],
         asked: &[usize],
     ) -> TrialTasks {
         let Some(spec) = inputs.experiment.systems.get(&system.system) else { return TrialTasks::default() };
@@ -26,7 +25,7 @@ impl Plan {
         let anchor = work::AnchorWork {
             unanchored: spec.unanchored,
             replies: reply_tasks.clone(),
-            documents: if contents.passages { documents.to_vec() } else { Vec::new() },
+            documents: if contents.passages { self.loading_by(0).to_vec() } else { Vec::new() },
             questions: asked.to_vec(),
         };
         let places = anchor.stem(&KeyContext { tasks: &self.tasks, inputs }, &replies.stem);
@@ -36,6 +35,7 @@ impl Plan {
             answers: &replies.shards,
             replies: Some(contents),
             key: ScoredKey::System { replies: &replies.stem, places: &places },
+            parser: 0,
         };
         let metrics = inputs.experiment.evaluate.metrics.iter().filter(|_| !inputs.questions.is_empty());
         let scores = metrics.map(|metric| (metric.clone(), self.score(inputs, metric, &scored, asked))).collect();

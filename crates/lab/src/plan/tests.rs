@@ -77,6 +77,7 @@ impl Fixture {
             unread: &[],
             pdf_library: self.pdf_library,
             questions: &self.questions,
+            views: &QuestionViews::NONE,
             asked,
         })
     }
@@ -284,6 +285,7 @@ fn a_file_that_cannot_be_read_now_moves_no_other_to_another_task() {
             unread,
             pdf_library: "none",
             questions: &[],
+            views: &QuestionViews::NONE,
             asked: None,
         });
         keys(&plan, Operator::Load)
@@ -324,6 +326,7 @@ fn earlier_messages_are_in_no_key_of_questions_that_have_none() {
             unread: &[],
             pdf_library: "none",
             questions,
+            views: &QuestionViews::NONE,
             asked: None,
         };
         work::Work::from(writer.clone()).describe().key(&KeyContext { tasks: &[], inputs: &inputs })

@@ -296,6 +296,7 @@ mod tests {
             passages: 0,
             answers: Vec::new(),
             questions: Vec::new(),
+            parser: 0,
             without_passages: false,
             replies: None,
             part: None,

@@ -242,8 +242,12 @@ fn of_system(name: &str, spec: &SystemSpec) -> Vec<Trial> {
 fn pipelines(experiment: &Experiment) -> Vec<Trial> {
     let space = &experiment.space;
     let labels_of = |&axis: &Axis| {
-        // An index that misses nothing is named only beside others.
-        let is_named = axis != Axis::Index || space.on(axis).into_iter().any(|index| !index.indexes().is_empty());
+        // An index that misses nothing, and what reads files by default, are named only beside others.
+        let is_named = match axis {
+            Axis::Index => space.on(axis).into_iter().any(|index| !index.indexes().is_empty()),
+            Axis::Parse => space.on(axis).into_iter().any(|parser| !parser.is_nothing()),
+            _ => true,
+        };
         let values: Vec<Value> = space.on(axis).into_iter().filter(|_| is_named).map(Choice::value).collect();
         let labels = labels(&values);
         (axis, values, labels)
@@ -294,6 +298,11 @@ pub(crate) fn labels<T: Serialize>(values: &[T]) -> Vec<String> {
 
 fn name_and_settings(value: &impl Serialize) -> (String, Value) {
     match serde_json::to_value(value) {
+        // Parsers by format, such as `pdf=command default=text`.
+        Ok(Value::Object(map)) if map.len() > 1 => {
+            let named = map.iter().map(|(key, value)| format!("{key}={}", name_and_settings(value).0));
+            (named.collect::<Vec<_>>().join(" "), Value::Object(map))
+        }
         Ok(Value::Object(map)) => map.into_iter().next().unwrap_or_default(),
         Ok(Value::String(name)) => (name, Value::Null),
         Ok(Value::Array(steps)) => names_and_settings(&steps),

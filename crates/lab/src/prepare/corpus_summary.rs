@@ -4,6 +4,7 @@
 //! A summary of each shard is kept on this machine. A shard that was summarised by an earlier run is decoded only if it
 //! holds evidence, or a document of the samples.
 
+use super::parsed_corpora::{ParsedCorpora, join_views};
 use super::{
     even_sample::sample_step,
     facts::{LANGUAGE_DOCUMENTS, count_languages, language_of},
@@ -16,6 +17,7 @@ use crate::{
     corpus::{LoadedCorpus, LoadedShard},
     files::{read_with_checksum, write_with_checksum},
     layout,
+    plan::{QuestionViews, views::is_nowhere},
     run_summary::RunSummary,
     warning::{CorpusFacts, LostEvidence},
 };
@@ -56,15 +58,17 @@ pub(super) struct CorpusSummary {
     pub(super) lost_questions: Vec<Question>,
     /// The evidence that these questions have lost.
     pub(super) lost_evidence: Vec<LostEvidence>,
+    /// The questions for each parser after the first.
+    pub(super) views: QuestionViews,
 }
 
 /// What is known of the documents of a shard.
 #[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
-struct ShardSummary {
+pub(super) struct ShardSummary {
     /// The paths of its documents, in order.
-    documents: Vec<String>,
+    pub(super) documents: Vec<String>,
     text_bytes: usize,
-    rejected: Vec<Rejected>,
+    pub(super) rejected: Vec<Rejected>,
     fields: BTreeSet<String>,
     facts: CorpusFacts,
 }
@@ -91,13 +95,13 @@ impl ShardSummary {
 }
 
 /// The summaries that an earlier run has kept, by the names of the shards' artifacts.
-struct KeptSummaries {
+pub(super) struct KeptSummaries {
     path: PathBuf,
     by_name: HashMap<String, ShardSummary>,
 }
 
 impl KeptSummaries {
-    fn read(session: &Session) -> Self {
+    pub(super) fn read(session: &Session) -> Self {
         let folder = layout::scratch_folder(session.workspace().root()).join(layout::SUMMARIES);
         let path = folder.join(Key::of_bytes(session.corpus_address().as_bytes()).hex());
         let kept = read_with_checksum(&path).and_then(|bytes| serde_json::from_slice::<(u32, _)>(&bytes).ok());
@@ -107,7 +111,7 @@ impl KeptSummaries {
 
     /// The summaries of shards: those that were kept, and new ones for the others. Then the file is written anew, with the
     /// summaries of these shards and no others.
-    async fn of(
+    pub(super) async fn of(
         mut self,
         corpus: &LoadedCorpus,
         shards: &[LoadedShard],
@@ -143,10 +147,10 @@ pub(super) async fn read_corpus(
     dataset: &mut Dataset,
     mistakes: &mut Vec<String>,
 ) -> Result<CorpusSummary, Error> {
-    let shards = loaded.shards();
-    let summaries = KeptSummaries::read(session).of(loaded, &shards, !session.workspace().is_reading()).await?;
+    let parsed = ParsedCorpora::read(session, loaded).await?;
+    let known @ (_, summaries) = parsed.by(0);
     let mut corpus = CorpusSummary::default();
-    for summary in &summaries {
+    for summary in summaries {
         corpus.documents += summary.documents.len();
         corpus.text_bytes += summary.text_bytes;
         corpus.rejected.extend(summary.rejected.iter().cloned());
@@ -154,13 +158,23 @@ pub(super) async fn read_corpus(
         corpus.facts.merge(&summary.facts);
     }
     corpus.text_sample = TextSample::new(corpus.documents, corpus.text_bytes);
+    let imported = dataset.clone();
     let mut anchoring = dataset.anchoring();
-    let languages = look_at_documents(loaded, (&shards, &summaries), &mut corpus, &mut anchoring).await?;
+    let languages = look_at_documents(loaded, known, &mut corpus, &mut anchoring).await?;
     corpus.facts.languages = languages;
+    let unanchored = anchoring.finish();
+    let mut views = parsed.anchored_by_others(loaded, &imported.questions).await?;
+    join_views(&mut dataset.questions, &mut views);
+    // What another parser's text holds is no mistake: it counts against the parser whose text does not hold it.
+    let is_found = |unanchored: &AnchorError| {
+        let question = dataset.questions.iter().find(|question| question.id == unanchored.question);
+        question.is_some_and(|question| question.evidence.iter().all(|evidence| evidence.span.is_some()))
+    };
+    let unanchored = unanchored.into_iter().filter(|unanchored| !is_found(unanchored));
     // Evidence in a file that could not be read is not wrong: its questions
     // wait for the next run.
     let (unread, absent): (Vec<_>, Vec<_>) =
-        anchoring.finish().into_iter().partition(|unanchored| may_be_unread(unanchored, &loaded.unread));
+        unanchored.partition(|unanchored| may_be_unread(unanchored, &loaded.unread));
     let waiting: BTreeSet<String> = unread.into_iter().map(|unanchored| unanchored.question).collect();
     let known = if absent.is_empty() { HashMap::new() } else { anchored_before(session) };
     let mut lost = BTreeSet::new();
@@ -178,7 +192,12 @@ pub(super) async fn read_corpus(
         mistakes.extend(corpus.lost_evidence.iter().map(ToString::to_string));
     }
     corpus.lost_questions = dataset.questions.iter().filter(|question| lost.contains(&question.id)).cloned().collect();
-    dataset.questions.retain(|question| !waiting.contains(&question.id) && !lost.contains(&question.id));
+    let is_asked = |question: &Question| !waiting.contains(&question.id) && !lost.contains(&question.id);
+    dataset.questions.retain(is_asked);
+    views.iter_mut().for_each(|questions| questions.retain(is_asked));
+    corpus.facts.parsers = parsed.facts(session, &dataset.questions, &views);
+    mistakes.extend(parsed.useless(&corpus.facts.parsers, corpus.documents));
+    corpus.views = QuestionViews::new(views);
     corpus.left_out.extend(waiting);
     Ok(corpus)
 }
@@ -219,6 +238,8 @@ pub(crate) async fn lost_evidence(
     let shards = loaded.shards();
     let summaries = KeptSummaries::read(session).of(loaded, &shards, !session.workspace().is_reading()).await?;
     let mut dataset = Dataset { questions: questions.to_vec() };
+    // What the first parser's text did not hold then was not lost since.
+    dataset.questions.iter_mut().for_each(|question| question.evidence.retain(|evidence| !is_nowhere(evidence)));
     let mut anchoring = dataset.anchoring();
     let wanted = shards_to_read((&shards, &summaries), &mut anchoring, |_| false);
     visit_documents(loaded, wanted, |_, document| look_for_evidence(&mut anchoring, document)).await?;
@@ -255,7 +276,7 @@ async fn look_at_documents(
 
 /// The shards with a document in which evidence is looked for, or whose place in the corpus `is_sampled`; each with the
 /// place of its first document. The other documents are passed over.
-fn shards_to_read<'a>(
+pub(super) fn shards_to_read<'a>(
     (shards, summaries): (&'a [LoadedShard], &[ShardSummary]),
     anchoring: &mut Anchoring<'_>,
     is_sampled: impl Fn(usize) -> bool,
@@ -279,7 +300,7 @@ fn shards_to_read<'a>(
 }
 
 /// Decodes shards, a few at a time, and shows each document with its place in the corpus, in order.
-async fn visit_documents(
+pub(super) async fn visit_documents(
     loaded: &LoadedCorpus,
     shards: Vec<(usize, &LoadedShard)>,
     mut visit: impl FnMut(usize, &Document),
@@ -294,7 +315,7 @@ async fn visit_documents(
 }
 
 /// Looks for evidence in a document that may hold some.
-fn look_for_evidence(anchoring: &mut Anchoring<'_>, document: &Document) {
+pub(super) fn look_for_evidence(anchoring: &mut Anchoring<'_>, document: &Document) {
     if anchoring.reads(&document.path) {
         anchoring.visit(&document.path, &document.text);
     }

@@ -102,7 +102,7 @@ pub(crate) fn planned(
     experiment: &Experiment,
     trials: &[Trial],
     identities: &BTreeMap<String, Identity>,
-    corpus: CorpusFacts,
+    mut corpus: CorpusFacts,
     questions: &[Question],
 ) -> RunFacts {
     let languages = count_languages(questions.iter().filter_map(|question| Language::detected(&question.question)));
@@ -112,6 +112,12 @@ pub(crate) fn planned(
     } else {
         Vec::new()
     };
+    for (number, parser) in corpus.parsers.iter_mut().enumerate() {
+        let reads = |trial: &&Trial| {
+            trial.pipeline().is_some_and(|pipeline| experiment.space.parser_number(&pipeline.parse) == number)
+        };
+        parser.trials = trials.iter().filter(reads).map(|trial| trial.id.clone()).collect();
+    }
     RunFacts {
         corpus,
         questions: QuestionFacts { questions: questions.len(), languages, lost: Vec::new() },

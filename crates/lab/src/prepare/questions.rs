@@ -1,12 +1,16 @@
 //! Where golden questions come from: a file, or a chat model that writes them
 //! once; and whether their evidence stands in the corpus.
 
-use super::corpus_summary::{CorpusSummary, read_corpus};
+use super::{
+    corpus_summary::{CorpusSummary, read_corpus},
+    parsed_corpora,
+};
 use crate::{
     Error, Session,
     action::Action,
     corpus::{CorpusSurvey, LoadedCorpus},
     golden::{Documents, generate_golden},
+    plan::QuestionViews,
     spec::{DatasetSpec, Experiment},
 };
 use eval::{
@@ -35,6 +39,8 @@ impl ImportedDataset {
 /// What a run asks, and the documents that it asks about.
 pub(super) struct DatasetQuestions {
     pub(super) questions: Vec<Question>,
+    /// The questions for each parser after the first.
+    pub(super) views: QuestionViews,
     /// What the dataset holds, and which of its file's columns are not used.
     pub(super) report: DatasetReport,
     pub(super) corpus: CorpusSummary,
@@ -132,9 +138,11 @@ pub(super) async fn read_questions(
     if to_generate && mistakes.is_empty() {
         let questions = generate(session, loaded).await?;
         let report = DatasetReport::of(&Dataset { questions: questions.clone() }, Vec::new());
-        return Ok(DatasetQuestions { questions, report, corpus });
+        let views = parsed_corpora::views(session, loaded, &questions).await?;
+        return Ok(DatasetQuestions { questions, views, report, corpus });
     }
-    Ok(DatasetQuestions { questions: dataset.questions, report, corpus })
+    let views = std::mem::take(&mut corpus.views);
+    Ok(DatasetQuestions { questions: dataset.questions, views, report, corpus })
 }
 
 /// The mistakes for metadata fields that components or questions use and no document has.

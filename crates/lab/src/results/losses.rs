@@ -5,6 +5,7 @@
 mod tests;
 
 use super::{EvidenceChunk, EvidenceLoss, LossStep, MetricResult, QuestionLoss};
+use crate::plan::views::is_nowhere;
 use eval::{Question, Scored, metric::find_evidence};
 use rag::{Passage, Span};
 use serde::{Deserialize, Serialize};
@@ -73,6 +74,8 @@ pub(crate) struct EvidenceTrace<'a> {
     pub(crate) question: &'a Question,
     /// The share of an evidence item's bytes that passages must hold for the item to count as held.
     pub(crate) min_overlap: f64,
+    /// What reads the files, if the trial is a pipeline.
+    pub(crate) parser: Option<&'a str>,
     /// The stages in their order; empty if the trial reads no passages.
     pub(crate) stages: &'a [StagePassages<'a>],
     /// For each piece of evidence, the facts that show why the search did not find it. Empty if the
@@ -116,9 +119,12 @@ impl EvidenceTrace<'_> {
                     None => (LossStep::CutFromPrompt, self.answer.generator),
                 },
                 Some(last) => (self.stages[last + 1].step, self.stages[last + 1].component),
+                // Another parser's text holds it, so this one lost it.
+                None if is_nowhere(&golden[number]) => (LossStep::NotRead, self.parser.unwrap_or_default()),
                 None => (search_step(golden[number].span.is_some(), known), first.component),
             };
-            let is_of_component = !matches!(step, LossStep::NotRead | LossStep::CutApart);
+            let is_of_component =
+                is_nowhere(&golden[number]) || !matches!(step, LossStep::NotRead | LossStep::CutApart);
             item.component = Some(component.to_owned()).filter(|component| is_of_component && !component.is_empty());
             item.step = Some(step);
             item.rank = rank.or(known.and_then(|known| known.rank));

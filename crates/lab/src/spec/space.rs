@@ -8,7 +8,7 @@ use super::{
 use models::ModelKind;
 use rag::{
     Axis, AxisValue, Choice, Component, InputSize, PipelineConfig, ReadSpace, Space, chunk::ChunkerConfig,
-    generate::Prompt, retrieve::RetrieverConfig,
+    generate::Prompt, parse::ParseConfig, retrieve::RetrieverConfig,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -65,6 +65,24 @@ impl Spaces {
             earlier.extend(written);
         }
         found
+    }
+
+    /// The parsers, each once, in the order of the file: the first one is that of the documents that are looked at
+    /// before a run. None without a table.
+    pub(crate) fn parsers(&self) -> Vec<&ParseConfig> {
+        let mut found: Vec<&ParseConfig> = Vec::new();
+        for parser in self.0.iter().flat_map(|space| &space.parse) {
+            if !found.contains(&parser) {
+                found.push(parser);
+            }
+        }
+        found
+    }
+
+    /// The number of a pipeline's parser among [`parsers`](Self::parsers). A pipeline without retrieval has the first
+    /// one, because it reads no documents.
+    pub(crate) fn parser_number(&self, parser: &ParseConfig) -> usize {
+        self.parsers().into_iter().position(|known| known == parser).unwrap_or(0)
     }
 
     /// Every combination of each table; the last axis varies fastest. A pipeline that is in two

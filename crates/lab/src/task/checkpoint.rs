@@ -345,7 +345,7 @@ mod tests {
         };
         let models = Arc::new(ModelHandles::new(Default::default(), context, client.clone()));
         let log = EventLog::open(folder.path().join("events.jsonl")).unwrap();
-        let material = RunInputs { source, questions: Vec::new() };
+        let material = RunInputs { source, questions: Vec::new(), views: Default::default() };
         let scratch = folder.path().join("scratch");
         let cx = RunContext::new(experiment, store, material, scratch, "x-1".to_owned(), log, models);
         Bench { _folder: folder, client, cx }

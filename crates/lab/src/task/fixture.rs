@@ -21,7 +21,7 @@ pub(crate) fn run_context(folder: &Path, experiment: Experiment, questions: Vec<
     RunContext::new(
         Arc::new(experiment),
         ArtifactStore::open(&folder.join("store").display().to_string(), &[], LAYOUT).unwrap(),
-        RunInputs { source, questions },
+        RunInputs { source, questions, views: Default::default() },
         folder.join("scratch"),
         "run".to_owned(),
         EventLog::open(folder.join("events.jsonl")).unwrap(),

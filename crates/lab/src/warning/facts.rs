@@ -40,11 +40,33 @@ pub(crate) struct CorpusFacts {
     pub(crate) blank_pages: Vec<(String, usize, usize)>,
     /// What else was read badly, by its kind.
     pub(crate) badly_read: BTreeMap<ReadingProblemKind, BadlyReadDocuments>,
+    /// What each parser has made of the files, if there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) parsers: Vec<ParserFacts>,
     /// The number of documents that have a title or headings.
     pub(crate) with_headings: usize,
     /// The number of documents in each language, by its English name, without documents whose language was not
     /// recognized. If there are many documents, a sample of them is counted.
     pub(crate) languages: BTreeMap<String, usize>,
+}
+
+/// What a parser has made of the files.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ParserFacts {
+    /// Its name.
+    pub(crate) parser: String,
+    /// The number of its documents.
+    pub(crate) documents: usize,
+    /// The number of files that give no document.
+    pub(crate) rejected: usize,
+    /// The first of them, with the reason.
+    pub(crate) first_rejected: Option<(String, String)>,
+    /// The number of golden questions.
+    pub(crate) questions: usize,
+    /// How many of them have evidence that its documents do not hold, and those of another parser do.
+    pub(crate) lost: usize,
+    /// The trials that read its documents.
+    pub(crate) trials: Vec<String>,
 }
 
 /// Documents in which something was read badly.

@@ -12,7 +12,7 @@ mod language;
 pub use facts::LostEvidence;
 pub(crate) use facts::{
     BadlyReadDocuments, CorpusFacts, CutTextsFacts, EqualTrials, EvidenceFacts, FilterFacts, ModelFacts, NamedLanguage,
-    PromptFacts, QuestionFacts, ReplyFacts, RunFacts, TrialFacts, TrialFindings,
+    ParserFacts, PromptFacts, QuestionFacts, ReplyFacts, RunFacts, TrialFacts, TrialFindings,
 };
 
 use crate::number::listed;
@@ -63,6 +63,8 @@ kinds! {
     NoSharedWords => no_shared_words,
     /// Chunks longer than the embedder or the reranker reads.
     LongTexts => long_texts,
+    /// Evidence that the documents of one parser do not hold, and those of another do.
+    LostByParser => lost_by_parser,
     /// Two values of an axis that gave the same passages and answers.
     SettingWithoutEffect => setting_without_effect,
     /// Trials that are equal on every question.
@@ -192,6 +194,11 @@ impl Finding {
     /// A finding about a trial.
     fn of_trial(trial: &TrialFacts, text: String, count: usize, total: Option<usize>) -> Self {
         Self { trials: vec![trial.trial.clone()], text, count: Some(count), total }
+    }
+
+    /// A finding about several trials.
+    fn of_trials(trials: Vec<String>, text: String, count: usize, total: Option<usize>) -> Self {
+        Self { trials, text, count: Some(count), total }
     }
 
     /// A finding about a trial that has not run. It has no numbers.

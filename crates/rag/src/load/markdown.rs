@@ -77,7 +77,7 @@ pub(crate) fn headings(text: &str) -> Vec<Heading> {
 }
 
 /// The tables of a Markdown text.
-fn tables(text: &str) -> Vec<Table> {
+pub(super) fn tables(text: &str) -> Vec<Table> {
     if !text.contains('|') {
         return Vec::new();
     }

@@ -22,6 +22,7 @@ mod source;
 mod table;
 mod walk;
 mod workbook;
+mod written;
 mod xml;
 
 #[cfg(test)]
@@ -34,6 +35,7 @@ pub(crate) use markdown::headings as markdown_headings;
 pub use pdf::bind_pdfium;
 pub use similar_names::similar_names;
 pub use source::{Listing, Source, SourceFile};
+pub(crate) use written::{returned_document, written_document};
 
 use crate::types::{Heading, Metadata, Page, ReadingProblem, Span, Table};
 use format::{FileFormat, formats};
@@ -275,6 +277,13 @@ pub struct Document {
 }
 
 impl Document {
+    /// The document with these tables, each with its page.
+    fn with_tables(self, tables: Vec<Table>) -> Self {
+        let on_page = |table: Table| Table { page: self.page_at(table.span.start).map(|page| page.number), ..table };
+        let tables = tables.into_iter().map(on_page).collect();
+        Self { tables, ..self }
+    }
+
     /// The page that holds a byte of the text; white space behind a page
     /// belongs to it.
     pub(crate) fn page_at(&self, byte: usize) -> Option<&Page> {
@@ -308,13 +317,19 @@ pub fn parse(path: &str, bytes: &[u8], limits: &ParseLimits) -> Result<Document,
         tables: Vec::new(),
         problems: parsed.problems,
     };
-    let on_page = |table: Table| Table { page: document.page_at(table.span.start).map(|page| page.number), ..table };
-    let tables = parsed.tables.into_iter().map(on_page).collect();
-    let document = Document { tables, ..document };
+    let document = document.with_tables(parsed.tables);
     if document.text.trim().is_empty() {
         return Err(LoadError::Empty(format.definition().without_text.to_owned()));
     }
     Ok(document)
+}
+
+/// The format of a file, by its bytes and then by its name.
+///
+/// # Errors
+/// If the bytes are of no format that is read here.
+pub(crate) fn format_of(path: &str, bytes: &[u8]) -> Result<Format, LoadError> {
+    sniff::format(path, bytes)
 }
 
 /// What a parser gives back: a document without its name.

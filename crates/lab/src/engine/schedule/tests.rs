@@ -30,12 +30,13 @@ fn work(kind: &str, inputs: &[TaskId]) -> Work {
         passages: inputs[0],
         answers: inputs[1..].to_vec(),
         questions: Vec::new(),
+        parser: 0,
         without_passages: false,
         replies: None,
         part: None,
     };
     match kind {
-        "load" => LoadWork { files: Default::default(), metadata: Default::default() }.into(),
+        "load" => LoadWork::default().into(),
         "index" => {
             IndexWork { kind: IndexKind::Bm25, from: inputs.to_vec(), enriched: false, analysis: None, graph: None }
                 .into()

@@ -35,7 +35,7 @@ pub(super) async fn name_steps(
     }
     let rerun = Rerun::open(cx, work, &steps).await?;
     for (number, loss) in losses.iter_mut().enumerate().filter(|(_, loss)| was_lost(loss)) {
-        let question = &cx.prepared.questions[number];
+        let question = &cx.questions()[number];
         let passages = stages[before].passages.get(&question.id).map(|found| found.passages.clone());
         let names = rerun.losing_steps(question, number, passages.unwrap_or_default()).await?;
         for (item, name) in loss.evidence.iter_mut().zip(&names) {

@@ -67,7 +67,7 @@ pub(super) async fn evidence(
         let found = passages.get(&question.id).map_or(&[][..], |found| &found.passages);
         !holds_all(question, found, cx.min_overlap)
     };
-    let lost: Vec<&Question> = cx.prepared.questions.iter().filter(lacks).collect();
+    let lost: Vec<&Question> = cx.questions().iter().filter(lacks).collect();
     if lost.is_empty() {
         return Ok(Some(HashMap::new()));
     }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     operator::Operator,
-    plan::{PlanInputs, trial},
+    plan::{PlanInputs, QuestionViews, trial},
     prepare::ModelsAndCorpus,
     spec::Experiment,
     task::fixture,
@@ -108,6 +108,7 @@ impl Fixture {
             unread: &[],
             pdf_library: "none",
             questions: &questions,
+            views: &QuestionViews::NONE,
             asked,
         });
         let run_context = Arc::new(fixture::run_context(folder.path(), experiment, questions.clone()));

@@ -8,18 +8,21 @@ use crate::{
         graph::{PlanInputs, TaskId},
     },
 };
-use rag::{Metadata, load};
+use rag::{Choice, Component, Metadata, load, parse::ParseConfig};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use store::Key;
 
 /// Parses files whose contents must still have these keys.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct LoadWork {
     pub(crate) files: PlannedFiles,
     /// What the corpus' table of metadata says of them, by path.
     #[serde(default)]
     pub(crate) metadata: BTreeMap<String, Metadata>,
+    /// How they are parsed; none if by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) parser: Option<Box<ParseConfig>>,
 }
 
 impl DescribeWork for LoadWork {
@@ -35,6 +38,10 @@ impl DescribeWork for LoadWork {
         let builder = match self.metadata.is_empty() {
             true => cx.builder("load", &[]),
             false => cx.builder("load", &[]).field("metadata", &self.metadata),
+        };
+        let builder = match &self.parser {
+            None => builder,
+            Some(parser) => builder.field("parser", &(parser.version(), parser.settings_for_key())),
         };
         builder
             .field("version", &load::VERSION)
@@ -52,7 +59,18 @@ impl DescribeWork for LoadWork {
         false
     }
 
+    fn runs_function(&self) -> bool {
+        self.parser.as_ref().is_some_and(|parser| parser.runs_function())
+    }
+
     fn timed_component(&self) -> TimedComponent<'_> {
-        TimedComponent { words: "files".to_owned(), ..TimedComponent::default() }
+        match &self.parser {
+            None => TimedComponent { words: "files".to_owned(), ..TimedComponent::default() },
+            Some(parser) => TimedComponent {
+                words: format!("files by {}", parser.name()),
+                settings: parser.value(),
+                ..TimedComponent::default()
+            },
+        }
     }
 }

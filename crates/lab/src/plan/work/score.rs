@@ -22,6 +22,9 @@ pub(crate) struct ScoreWork {
     /// The answers, if the metric looks at them.
     pub(crate) answers: Vec<TaskId>,
     pub(crate) questions: Vec<usize>,
+    /// The number of the parser that makes the trial's documents: the evidence of the questions has places in these.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub(crate) parser: usize,
     /// Whether the trial retrieves nothing, so that metrics that look at passages do not apply.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) without_passages: bool,
@@ -32,6 +35,10 @@ pub(crate) struct ScoreWork {
     /// Which part of which range these questions are, if the metric looks at answers, or the trial is a system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) part: Option<RangePart>,
+}
+
+fn is_first(parser: &usize) -> bool {
+    *parser == 0
 }
 
 /// What a metric looks at, for the key of its scores.
@@ -83,7 +90,8 @@ impl DescribeWork for ScoreWork {
         if let Some(part) = &self.part {
             return part.key();
         }
-        let questions: Vec<&Question> = self.questions.iter().map(|&i| &cx.inputs.questions[i]).collect();
+        let all = cx.inputs.questions_for(self.parser);
+        let questions: Vec<&Question> = self.questions.iter().map(|&i| &all[i]).collect();
         let builder = cx.builder("score", &self.inputs());
         add_metric(cx, builder, &self.metric, self.without_passages).field("questions", &questions).finish()
     }

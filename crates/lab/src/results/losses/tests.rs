@@ -54,7 +54,7 @@ fn loss(
         [(LossStep::RankedOut, "bm25"), (LossStep::RankedOut, "cross_encoder"), (LossStep::Dropped, "threshold")];
     let stage = |((step, component), passages)| StagePassages { step, component, passages };
     let stages: Vec<StagePassages<'_>> = names.into_iter().zip(stages.iter().map(Vec::as_slice)).map(stage).collect();
-    EvidenceTrace { question, min_overlap: 0.5, stages: &stages, searched, answer }.loss()
+    EvidenceTrace { question, min_overlap: 0.5, parser: Some("ocr"), stages: &stages, searched, answer }.loss()
 }
 
 #[test]

@@ -121,7 +121,7 @@ fn run_context(folder: &std::path::Path, source: Source) -> RunContext {
     RunContext::new(
         experiment,
         ArtifactStore::open(&folder.display().to_string(), &[], crate::layout::LAYOUT).unwrap(),
-        RunInputs { source, questions: Vec::new() },
+        RunInputs { source, questions: Vec::new(), views: Default::default() },
         folder.join("scratch"),
         "run".to_owned(),
         EventLog::open(folder.join("events.jsonl")).unwrap(),
@@ -133,7 +133,7 @@ async fn load(run_context: &RunContext, files: &[SourceFile], keys: &[Key]) -> t
     let files: Vec<_> = files.iter().cloned().zip(keys.iter().copied()).collect();
     let task = Task {
         key: Key::of_bytes(b"the task"),
-        work: Work::Load(LoadWork { files: files.into(), metadata: Default::default() }),
+        work: Work::Load(LoadWork { files: files.into(), ..LoadWork::default() }),
         rows: None,
         label: "load".to_owned(),
         trials: vec![],

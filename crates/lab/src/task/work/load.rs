@@ -9,18 +9,24 @@ use crate::{
     task::{RunContext, read, read::ReadContent},
 };
 use async_trait::async_trait;
-use rag::load::{self, ParseLimits, ReadError, Rejected, SourceFile, Unread};
+use rag::{
+    Context,
+    load::{self, ParseLimits, ReadError, Rejected, SourceFile, Unread},
+    parse::{FileParser, ParseError, Parser},
+};
 use serde_json::json;
+use std::sync::Arc;
 use store::Key;
 
 #[async_trait]
 impl DoWork for LoadWork {
     async fn run(&self, cx: &TaskContext<'_>) -> Result<TaskOutput, Error> {
         let (mut made, mut unread) = (Vec::with_capacity(self.files.len()), Vec::new());
+        let parser = self.parser.as_ref().map(|parser| parser.build(&Context::default())).transpose()?.map(Arc::new);
         for ((file, key), row) in self.files.iter().zip(self.load_at_once(cx).await?) {
             let row = match row {
                 Some(row) => Ok(row),
-                None => load_file(cx.run_context, file, key).await?,
+                None => load_file(cx.run_context, (file, key), parser.clone()).await?,
             };
             match row {
                 Ok(DocumentRow::Document(mut document)) => {
@@ -48,6 +54,9 @@ impl LoadWork {
     /// Reads and parses small files of a local disk one after the other on one thread, because handing each of them over
     /// takes longer than most of them. None for a file that has to be loaded by itself.
     async fn load_at_once(&self, cx: &TaskContext<'_>) -> Result<Vec<Option<DocumentRow>>, Error> {
+        if self.parser.is_some() {
+            return Ok(vec![None; self.files.len()]);
+        }
         let limits = cx.run_context.experiment.corpus.limits.clone();
         let (source, files) = (cx.run_context.source.clone(), self.files.clone());
         let load = move |(file, key): &(SourceFile, Key)| {
@@ -65,16 +74,26 @@ impl LoadWork {
     }
 }
 
-/// A file's document, or why there is none, if the file could be read.
-async fn load_file(cx: &RunContext, file: &SourceFile, key: &Key) -> Result<Result<DocumentRow, Unread>, Error> {
+/// A file's document, or why there is none, if the file could be read. Without a parser it is read by default.
+async fn load_file(
+    cx: &RunContext,
+    (file, key): (&SourceFile, &Key),
+    parser: Option<Arc<FileParser>>,
+) -> Result<Result<DocumentRow, Unread>, Error> {
     let limits = cx.experiment.corpus.limits.clone();
-    Ok(match read::content_with_key(&cx.source, file, key, &limits).await {
-        Ok(content) => {
-            let file = file.clone();
-            Ok(compute(move || row(&file, content, &limits)).await?)
-        }
-        Err(unread) => Err(unread),
-    })
+    let content = match read::content_with_key(&cx.source, file, key, &limits).await {
+        Ok(content) => content,
+        Err(unread) => return Ok(Err(unread)),
+    };
+    let (path, file) = (file.path.clone(), file.clone());
+    let Some(parser) = parser else { return compute(move || Ok(row(&file, content, &limits))).await };
+    let parse = move || content.map_err(ParseError::from).and_then(|bytes| parser.parse(&file.path, &bytes, &limits));
+    match compute(parse).await? {
+        Ok(document) => Ok(Ok(DocumentRow::Document(document))),
+        Err(ParseError::Rejected(reason)) => Ok(Ok(DocumentRow::Rejected(Rejected { path, reason }))),
+        Err(ParseError::Failed(reason)) => Ok(Err(Unread { path, reason })),
+        Err(ParseError::Component(error)) => Err(error.into()),
+    }
 }
 
 /// The document of a file's content, or why there is none.

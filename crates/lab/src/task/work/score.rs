@@ -20,7 +20,7 @@ impl DoWork for ScoreWork {
         let passages = passages_by_question(run_context, cx.inputs, self.passages).await?;
         let answers = answers_by_question(run_context, cx.inputs, &self.answers).await?;
         let one = async |i: usize| {
-            let question = &run_context.questions[i];
+            let question = &run_context.questions_for(self.parser)[i];
             let found = passages.get(&question.id).map_or(&[][..], |found| &found.passages);
             let answer = answers.get(&question.id);
             let scored = match self.missing(answer, passages.contains_key(&question.id)) {

@@ -76,6 +76,7 @@ impl Bench {
             passages: 0,
             answers: Vec::new(),
             questions: self.asked(from, to),
+            parser: 0,
             without_passages: false,
             replies: None,
             part: Some(part),
