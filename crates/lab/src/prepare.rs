@@ -7,6 +7,7 @@ pub(crate) mod facts;
 mod parsed_corpora;
 pub(crate) mod questions;
 pub(crate) mod searched;
+mod shard_summaries;
 pub(crate) mod systems;
 pub(crate) mod text_sample;
 

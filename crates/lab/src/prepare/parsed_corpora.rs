@@ -1,7 +1,7 @@
 //! The documents that each parser of an experiment makes of its corpus, and the golden questions as they hold their
 //! evidence.
 
-use super::corpus_summary::{KeptSummaries, ShardSummary, look_for_evidence, shards_to_read, visit_documents};
+use super::shard_summaries::{KeptSummaries, ShardSummary, look_for_evidence, shards_to_read, visit_documents};
 use crate::{
     Error, Session,
     corpus::{LoadedCorpus, LoadedShard},
