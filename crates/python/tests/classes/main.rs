@@ -26,6 +26,7 @@ fn kinds() -> Vec<Kind> {
 fn plural(name: &str) -> String {
     // Axes that are named for what is done have modules that are named for what does it.
     match name {
+        "parse" => return "parsers".to_owned(),
         "enrich" => return "enrichers".to_owned(),
         "refine" => return "refiners".to_owned(),
         "vector_index" => return "vector_indexes".to_owned(),

@@ -150,8 +150,15 @@ impl<'de> Deserialize<'de> for ParseConfig {
             Value::Object(table) => table,
             _ => return Err(de::Error::custom("expected a parser such as \"text\", or a table of formats")),
         };
-        let names_a_parser = |key: &String| ParserConfig::NAMES.contains(&key.as_str());
-        if table.len() == 1 && table.keys().all(|key| names_a_parser(key) || !is_key(key)) {
+        let is_parser = |key: &str| ParserConfig::NAMES.contains(&key);
+        // `text` is the name of a parser and of a format: what stands behind it decides.
+        let holds_a_parser = |value: &Value| match value {
+            Value::String(_) => true,
+            Value::Object(table) => table.len() == 1 && table.keys().all(|key| is_parser(key)),
+            _ => false,
+        };
+        let is_one = |(key, value): (&String, &Value)| !is_key(key) || is_parser(key) && !holds_a_parser(value);
+        if table.len() == 1 && table.iter().all(is_one) {
             return one_parser(Value::Object(table)).map(|parser| Self::new(BTreeMap::new(), parser));
         }
         by_file(table)
@@ -271,6 +278,7 @@ mod tests {
             assert_eq!(config.value(), json!({ "text": {} }));
         }
         let command = json!({ "command": { "program": "docling" } });
+        assert_eq!(read(json!({ "text": command })).unwrap().name(), "command:text+text", "texts by a program");
         let config = read(json!({ "pdf": command, "scans/**": "text" })).unwrap();
         assert_eq!(config.name(), "command:pdf+text:scans/**+text");
         assert!(!config.is_default());
