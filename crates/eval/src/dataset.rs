@@ -70,6 +70,22 @@ pub struct Evidence {
     pub span: Option<Span>,
 }
 
+/// The place of evidence that a text does not hold: behind every text, so no passage holds it.
+pub(crate) const NOWHERE: Span = Span { start: usize::MAX - 1, end: usize::MAX };
+
+impl Evidence {
+    /// The same evidence in a text that does not hold it: it counts as evidence that was not found.
+    #[must_use]
+    pub fn nowhere(&self) -> Self {
+        Self { span: Some(NOWHERE), ..self.clone() }
+    }
+
+    /// Whether the text does not hold it.
+    pub fn is_nowhere(&self) -> bool {
+        self.span == Some(NOWHERE)
+    }
+}
+
 /// A golden question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -20,13 +20,15 @@ use crate::{
     plan::{Plan, TaskId, Trial, TrialKind, work::Work},
     prepare::PreparedRun,
     qualification::judges,
-    results::{MetricResult, QuestionResult, Results, RetrievalCount, SEED, TrialResult, WITH_ROWS, choose},
+    results::{
+        MetricResult, ParserPlaces, QuestionResult, Results, RetrievalCount, SEED, TrialResult, WITH_ROWS, choose,
+    },
     session::Session,
     spec::Experiment,
     task::{answers_by_question, passages_by_question, queries_by_question, scores_by_question},
     warning::looked_for,
 };
-use eval::{MetricConfig, Missing, Score, Scored, statistics::Summary};
+use eval::{MetricConfig, Missing, Question, Score, Scored, statistics::Summary};
 use rag::{Component, PassagesWithRemarks, load::Unread};
 use std::{
     collections::{BTreeMap, HashMap},
@@ -82,6 +84,7 @@ pub(crate) async fn gather(
         dataset: prepared.dataset.clone(),
         left_out: prepared.left_out.clone(),
         lost_questions: prepared.lost_questions.clone(),
+        parser_places: parser_places(prepared, part.trials),
         metrics,
         objective: experiment.evaluate.objective.clone(),
         questions: prepared.questions.clone(),
@@ -105,6 +108,16 @@ pub(crate) async fn gather(
     };
     results.verdict = results.describe();
     Ok(results)
+}
+
+/// Where the evidence is in the documents of each parser after the first, with the trials that read these.
+fn parser_places(prepared: &PreparedRun, trials: &[Trial]) -> Vec<ParserPlaces> {
+    let space = &prepared.run_context.experiment.space;
+    let places = |(number, questions): (usize, &[Question])| {
+        let reads = |trial: &&Trial| trial.pipeline().is_some_and(|it| space.parser_number(&it.parse) == number);
+        ParserPlaces::new(trials.iter().filter(reads).map(|trial| trial.id.clone()).collect(), questions)
+    };
+    (1..).zip(prepared.sources.views.others()).map(places).collect()
 }
 
 /// The metrics of an experiment, in its order.

@@ -102,8 +102,9 @@ pub use record::{
 };
 pub use results::{
     Answering, CutShare, Difference, EqualTrial, EvidenceChunk, EvidenceLoss, FunctionFailure, JudgeResult, LossStep,
-    MetricComparison, MetricResult, NotEnriched, QualificationRecord, QuestionLoss, QuestionResult, RANKED_CHUNKS,
-    RIGHT_FROM, ReplyFindings, Results, RetrievalCount, StoredRows, TrialResult, TrialUsage, Winner, cut_share,
+    MetricComparison, MetricResult, NotEnriched, ParserPlaces, QualificationRecord, QuestionLoss, QuestionResult,
+    RANKED_CHUNKS, RIGHT_FROM, ReplyFindings, Results, RetrievalCount, StoredRows, TrialResult, TrialUsage, Winner,
+    cut_share,
 };
 pub use sampled_plan::{
     ChunkEstimate, Estimate, FEWEST_SAMPLED_FILES, SampledCost, SampledEnding, SampledModelCost, SampledPlan,

@@ -504,6 +504,13 @@ impl RunRecord {
         &self.summary.questions
     }
 
+    /// A golden question, with the places of its evidence in the documents that a trial reads.
+    pub fn question_of(&self, trial: &str, id: &str) -> Option<Question> {
+        let question = self.questions().iter().find(|question| question.id == id)?.clone();
+        let places = self.summary.parser_places.iter().find(|places| places.is_of(trial));
+        Some(places.map_or_else(|| question.clone(), |places| places.in_question(question.clone())))
+    }
+
     /// The differences that these questions can show, by the spread of this run's scores. `trials` is the size of the
     /// experiment's grid.
     pub fn detectable_differences(&self, questions: &[Question], trials: Option<usize>) -> DetectableDifferences {

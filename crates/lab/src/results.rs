@@ -14,6 +14,7 @@ mod judges;
 mod loss;
 mod losses;
 mod objective;
+mod parser_places;
 mod rows;
 mod stored;
 mod trial;
@@ -36,6 +37,7 @@ pub(crate) use losses::{
     judge_answer,
 };
 pub(crate) use objective::contribution;
+pub use parser_places::ParserPlaces;
 pub(crate) use rows::QuestionRow;
 pub(crate) use stored::{WITH_ROWS, named_row_files};
 pub use trial::{
@@ -122,6 +124,9 @@ pub struct Results {
     /// Questions that were left out because the documents have changed: their evidence stood in them in an earlier run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost_questions: Vec<Question>,
+    /// Where the evidence of the questions is in the documents of each parser after the first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parser_places: Vec<ParserPlaces>,
     /// The metrics, in the order of the experiment file.
     pub metrics: Vec<MetricResult>,
     /// The metrics whose mean chooses the winner.

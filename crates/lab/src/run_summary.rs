@@ -7,7 +7,7 @@ use crate::{
     board::Board,
     clock::run_title,
     layout::RunFileName,
-    results::{Answering, Results, ScoreTable, no_such_trial},
+    results::{Answering, ParserPlaces, Results, ScoreTable, no_such_trial},
 };
 use eval::Question;
 use serde::{Deserialize, Serialize};
@@ -31,6 +31,9 @@ pub(crate) struct RunSummary {
     /// Questions that were left out because the documents have changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) lost_questions: Vec<Question>,
+    /// Where the evidence of the questions is in the documents of each parser after the first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) parser_places: Vec<ParserPlaces>,
     pub(crate) board: Board,
     /// What comparisons need.
     pub(crate) scores: ScoreTable,
@@ -45,6 +48,7 @@ impl RunSummary {
             time_ms: results.time_ms,
             questions: results.questions.clone(),
             lost_questions: results.lost_questions.clone(),
+            parser_places: results.parser_places.clone(),
             board: Board::of(results),
             scores: ScoreTable::of(&results.metrics, &results.trials),
         }

@@ -94,7 +94,8 @@ fn format_searches(result: &QuestionResult) -> String {
 /// What a trial made of a question: queries, evidence, passages, answer, verdicts.
 pub fn question(record: &RunRecord, trial: &TrialResult, result: &QuestionResult) -> String {
     let mut text = format!("{}\n{} · {}", record.title(), trial.trial.id, result.question);
-    let golden = record.questions().iter().find(|golden| golden.id == result.question);
+    let golden = record.question_of(&trial.trial.id, &result.question);
+    let golden = golden.as_ref();
     if let Some(golden) = golden {
         let _ = write!(text, "\n{}question: {}", turns(golden, "  "), golden.question);
         if let Some(reference) = &golden.reference {

@@ -7,7 +7,7 @@ use crate::{
     engine::PlanOutcome,
     files::{read_with_checksum, write_with_checksum},
     layout,
-    plan::{CorpusInputs, Outputs, TaskId, TrialTasks, views::is_nowhere},
+    plan::{CorpusInputs, Outputs, TaskId, TrialTasks},
     results::{QuestionResult, Results, TrialResult, cut_share},
     task::{chunk_table, open_indexes},
     warning::{
@@ -358,7 +358,7 @@ impl<'a> ChunkReader<'a> {
 /// For each question, its pieces of evidence that have a location in a document. Questions without such evidence are
 /// left out.
 fn placed_evidence(questions: &[Question]) -> Vec<Vec<Evidence>> {
-    let has_place = |item: &&Evidence| item.span.is_some_and(|span| !span.is_empty()) && !is_nowhere(item);
+    let has_place = |item: &&Evidence| item.span.is_some_and(|span| !span.is_empty()) && !item.is_nowhere();
     let of_question = |question: &Question| question.evidence.iter().filter(has_place).cloned().collect::<Vec<_>>();
     questions.iter().map(of_question).filter(|evidence| !evidence.is_empty()).collect()
 }

@@ -300,7 +300,10 @@ fn name_and_settings(value: &impl Serialize) -> (String, Value) {
     match serde_json::to_value(value) {
         // Parsers by format, such as `pdf=command default=text`.
         Ok(Value::Object(map)) if map.len() > 1 => {
-            let named = map.iter().map(|(key, value)| format!("{key}={}", name_and_settings(value).0));
+            // What holds for all other files stands last.
+            let (others, files): (Vec<_>, Vec<_>) = map.iter().partition(|(key, _)| *key == "default");
+            let named = files.into_iter().chain(others);
+            let named = named.map(|(key, value)| format!("{key}={}", name_and_settings(value).0));
             (named.collect::<Vec<_>>().join(" "), Value::Object(map))
         }
         Ok(Value::Object(map)) => map.into_iter().next().unwrap_or_default(),

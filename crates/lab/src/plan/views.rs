@@ -1,11 +1,7 @@
 //! The golden questions as the documents of each parser hold their evidence.
 
-use eval::{Evidence, Question};
-use rag::Span;
+use eval::Question;
 use serde::{Deserialize, Serialize};
-
-/// The place of evidence that a parser's text does not hold: behind every text, so no passage holds it.
-const NOWHERE: Span = Span { start: usize::MAX - 1, end: usize::MAX };
 
 /// The golden questions for each parser after the first: the same questions with other places of their evidence.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,14 +26,4 @@ impl QuestionViews {
     pub(crate) fn others(&self) -> impl Iterator<Item = &[Question]> {
         self.0.iter().map(Vec::as_slice)
     }
-}
-
-/// The same evidence in a text that does not hold it.
-pub(crate) fn nowhere(evidence: &Evidence) -> Evidence {
-    Evidence { span: Some(NOWHERE), ..evidence.clone() }
-}
-
-/// Whether a parser's text does not hold this evidence.
-pub(crate) fn is_nowhere(evidence: &Evidence) -> bool {
-    evidence.span == Some(NOWHERE)
 }

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     Error, Session,
     corpus::{LoadedCorpus, LoadedShard},
-    plan::{QuestionViews, views::is_nowhere},
+    plan::QuestionViews,
     run_summary::RunSummary,
     warning::{CorpusFacts, LostEvidence},
 };
@@ -145,7 +145,7 @@ pub(crate) async fn lost_evidence(
     let summaries = KeptSummaries::read(session).of(loaded, &shards, !session.workspace().is_reading()).await?;
     let mut dataset = Dataset { questions: questions.to_vec() };
     // What the first parser's text did not hold then was not lost since.
-    dataset.questions.iter_mut().for_each(|question| question.evidence.retain(|evidence| !is_nowhere(evidence)));
+    dataset.questions.iter_mut().for_each(|question| question.evidence.retain(|evidence| !evidence.is_nowhere()));
     let mut anchoring = dataset.anchoring();
     let wanted = shards_to_read((&shards, &summaries), &mut anchoring, |_| false);
     visit_documents(loaded, wanted, |_, document| look_for_evidence(&mut anchoring, document)).await?;

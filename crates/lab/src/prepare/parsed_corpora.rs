@@ -6,13 +6,10 @@ use crate::{
     Error, Session,
     corpus::{LoadedCorpus, LoadedShard},
     error_chain,
-    plan::{
-        QuestionViews,
-        views::{is_nowhere, nowhere},
-    },
+    plan::QuestionViews,
     warning::ParserFacts,
 };
-use eval::{Dataset, Question};
+use eval::{Dataset, Evidence, Question};
 use rag::{Choice, load::Rejected, parse::ParseConfig};
 use std::ops::Range;
 
@@ -77,7 +74,7 @@ impl ParsedCorpora {
                 rejected: rejected.len(),
                 first_rejected: rejected.first().map(|file| (file.path.clone(), error_chain(&file.reason))),
                 questions: questions.len(),
-                lost: questions.iter().filter(|question| question.evidence.iter().any(is_nowhere)).count(),
+                lost: questions.iter().filter(|question| question.evidence.iter().any(Evidence::is_nowhere)).count(),
                 trials: Vec::new(),
             }
         };
@@ -116,7 +113,9 @@ pub(super) fn join_views(first: &mut [Question], others: &mut [Vec<Question>]) {
         for item in 0..question.evidence.len() {
             let places =
                 std::iter::once(&question.evidence[item]).chain(others.iter().map(|view| &view[number].evidence[item]));
-            let Some(found) = places.clone().find(|evidence| evidence.span.is_some()).map(nowhere) else { continue };
+            let Some(found) = places.clone().find(|evidence| evidence.span.is_some()).map(Evidence::nowhere) else {
+                continue;
+            };
             for evidence in std::iter::once(&mut question.evidence[item])
                 .chain(others.iter_mut().map(|view| &mut view[number].evidence[item]))
             {
@@ -131,7 +130,6 @@ pub(super) fn join_views(first: &mut [Question], others: &mut [Vec<Question>]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use eval::Evidence;
     use rag::Span;
 
     fn question(spans: &[Option<(usize, usize)>]) -> Question {
@@ -154,7 +152,7 @@ mod tests {
             (spans(&first[0])[0], spans(&others[0][0])[..2].to_vec()),
             (span(1, 5), vec![span(2, 6), span(7, 9)])
         );
-        assert!(is_nowhere(&first[0].evidence[1]) && is_nowhere(&others[1][0].evidence[0]));
+        assert!(first[0].evidence[1].is_nowhere() && others[1][0].evidence[0].is_nowhere());
         assert_eq!(first[0].evidence[1].document, "a.md", "it is named as the text that holds it");
         assert!([&first[0], &others[0][0], &others[1][0]].iter().all(|question| question.evidence[2].span.is_none()));
     }

@@ -40,6 +40,7 @@ pub(crate) fn results(trials: usize) -> Results {
         dataset: None,
         left_out: Vec::new(),
         lost_questions: Vec::new(),
+        parser_places: Vec::new(),
         metrics: Vec::new(),
         objective: Vec::new(),
         questions: questions.map(|id| Question { id: id.to_owned(), ..Question::default() }).to_vec(),

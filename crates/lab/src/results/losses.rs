@@ -5,7 +5,6 @@
 mod tests;
 
 use super::{EvidenceChunk, EvidenceLoss, LossStep, MetricResult, QuestionLoss};
-use crate::plan::views::is_nowhere;
 use eval::{Question, Scored, metric::find_evidence};
 use rag::{Passage, Span};
 use serde::{Deserialize, Serialize};
@@ -120,11 +119,11 @@ impl EvidenceTrace<'_> {
                 },
                 Some(last) => (self.stages[last + 1].step, self.stages[last + 1].component),
                 // Another parser's text holds it, so this one lost it.
-                None if is_nowhere(&golden[number]) => (LossStep::NotRead, self.parser.unwrap_or_default()),
+                None if golden[number].is_nowhere() => (LossStep::NotRead, self.parser.unwrap_or_default()),
                 None => (search_step(golden[number].span.is_some(), known), first.component),
             };
             let is_of_component =
-                is_nowhere(&golden[number]) || !matches!(step, LossStep::NotRead | LossStep::CutApart);
+                golden[number].is_nowhere() || !matches!(step, LossStep::NotRead | LossStep::CutApart);
             item.component = Some(component.to_owned()).filter(|component| is_of_component && !component.is_empty());
             item.step = Some(step);
             item.rank = rank.or(known.and_then(|known| known.rank));

@@ -1,7 +1,8 @@
 //! `load::sheet`: a sheet of cells as blocks of text: tables, and the lines around them.
 //!
-//! Rows without a cell divide a sheet into blocks. A block of several rows and columns is a table, and lines above it
-//! that begin in its first column are its title. Cells that are merged stand in each place that they cover.
+//! Rows without a cell divide a sheet into blocks, and so does a column without a cell if what is right of it has row
+//! labels of its own. A block of several rows and columns is a table, and lines above it that begin in its first column
+//! are its title. Cells that are merged stand in each place that they cover.
 
 use super::table::{CellPlace, TableBuilder};
 use super::{LoadError, ParseLimits, Parsed};
@@ -85,19 +86,84 @@ impl Sheet {
             let detail = format!("the sheet `{}` is hidden; it was read", name.unwrap_or_default());
             parsed.problems.push(ReadingProblem { kind: ReadingProblemKind::HiddenPart, page: None, detail });
         }
-        let mut block: Vec<SheetRow> = Vec::new();
-        let mut reach = 0;
-        for row in self.rows {
-            if !block.is_empty() && row.number > reach + 1 {
-                push_block(std::mem::take(&mut block), parsed, limits)?;
+        // Areas that may be divided further, the first one last.
+        let mut areas = vec![self.rows];
+        while let Some(area) = areas.pop() {
+            let mut blocks = divided_by_rows(area);
+            if blocks.len() == 1 {
+                blocks = blocks.into_iter().flat_map(divided_by_columns).collect();
             }
-            let rows = row.cells.iter().map(|cell| cell.covers.0).max().unwrap_or(1);
-            let last = row.number.saturating_add(rows.saturating_sub(1));
-            reach = if block.is_empty() { last } else { reach.max(last) };
-            block.push(row);
+            match blocks.len() {
+                1 => blocks.into_iter().try_for_each(|block| push_block(block, parsed, limits))?,
+                _ => areas.extend(blocks.into_iter().rev()),
+            }
         }
-        push_block(block, parsed, limits)
+        Ok(())
     }
+}
+
+/// Rows that follow each other, with those that merged cells cover.
+fn divided_by_rows(rows: Vec<SheetRow>) -> Vec<Vec<SheetRow>> {
+    let mut blocks: Vec<Vec<SheetRow>> = Vec::new();
+    let mut reach = 0;
+    for row in rows {
+        let covered = row.cells.iter().map(|cell| cell.covers.0).max().unwrap_or(1);
+        let last = row.number.saturating_add(covered.saturating_sub(1));
+        match blocks.last_mut().filter(|_| row.number <= reach + 1) {
+            Some(block) => {
+                reach = reach.max(last);
+                block.push(row);
+            }
+            None => {
+                reach = last;
+                blocks.push(vec![row]);
+            }
+        }
+    }
+    blocks
+}
+
+/// The parts of rows between columns without a cell, from left to right. A part without row labels belongs to the part
+/// left of it: the column between them only sets them apart.
+fn divided_by_columns(rows: Vec<SheetRow>) -> Vec<Vec<SheetRow>> {
+    let mut ranges: Vec<(u32, u32)> = rows
+        .iter()
+        .flat_map(|row| &row.cells)
+        .map(|cell| (cell.column, cell.column.saturating_add(cell.covers.1.max(1))))
+        .collect();
+    ranges.sort_unstable();
+    let mut parts: Vec<(u32, u32)> = Vec::new();
+    for (start, end) in ranges {
+        match parts.last_mut().filter(|last| start <= last.1) {
+            Some(last) => last.1 = last.1.max(end),
+            None => parts.push((start, end)),
+        }
+    }
+    let mut starts: Vec<u32> = Vec::new();
+    for (number, (start, end)) in parts.iter().enumerate() {
+        if number == 0 || end - start > 1 && has_labels(&rows, *start) {
+            starts.push(*start);
+        }
+    }
+    let mut divided: Vec<Vec<SheetRow>> = starts.iter().map(|_| Vec::new()).collect();
+    for row in rows {
+        for cell in row.cells {
+            let part = starts.partition_point(|start| *start <= cell.column).saturating_sub(1);
+            match divided[part].last_mut().filter(|last| last.number == row.number) {
+                Some(last) => last.cells.push(cell),
+                None => divided[part].push(SheetRow { number: row.number, cells: vec![cell] }),
+            }
+        }
+    }
+    divided
+}
+
+/// Whether most cells of a column begin with a letter, its first one aside.
+fn has_labels(rows: &[SheetRow], column: u32) -> bool {
+    let cells = rows.iter().flat_map(|row| &row.cells).filter(|cell| cell.column == column).skip(1);
+    let begins = cells.map(|cell| cell.text.trim_start().starts_with(char::is_alphabetic));
+    let (labels, all) = begins.fold((0, 0), |(labels, all), is_label| (labels + usize::from(is_label), all + 1));
+    labels * 2 > all
 }
 
 /// Appends rows that follow each other.
@@ -173,6 +239,27 @@ mod tests {
         assert_eq!(parsed.tables.len(), 1);
         let table = &parsed.tables[0];
         assert_eq!(table.cells(&parsed.text), [["part", "m"], ["wheel", "3"]]);
+    }
+
+    #[test]
+    fn tables_beside_each_other_are_several_and_a_gap_before_numbers_is_none() {
+        let left = [
+            (0, 0, "part", ONE),
+            (0, 1, "m", ONE),
+            (1, 0, "wheel", ONE),
+            (1, 1, "3", ONE),
+            (2, 0, "stone", ONE),
+            (2, 1, "1", ONE),
+        ];
+        let with = |right: [(u32, u32, &'static str, (u32, u32)); 4]| {
+            let mut cells = [&left[..], &right].concat();
+            cells.sort_by_key(|(row, column, ..)| (*row, *column));
+            read(&cells).text
+        };
+        let own = with([(0, 3, "site", ONE), (0, 4, "kg", ONE), (1, 3, "Oslo", ONE), (1, 4, "7", ONE)]);
+        assert!(own.ends_with("| stone | 1 |\n\n| site | kg |\n| --- | --- |\n| Oslo | 7 |"), "{own}");
+        let numbers = with([(0, 3, "2023", ONE), (0, 4, "2024", ONE), (1, 3, "5", ONE), (1, 4, "7", ONE)]);
+        assert!(numbers.contains("| part | m |  | 2023 | 2024 |"), "{numbers}");
     }
 
     #[test]

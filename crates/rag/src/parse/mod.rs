@@ -63,8 +63,11 @@ const DEFAULT: &str = "default";
 
 impl ParseConfig {
     fn new(by_file: BTreeMap<String, ParserConfig>, default: ParserConfig) -> Self {
-        let named = by_file.iter().map(|(key, parser)| format!("{}:{key}", parser.name()));
-        let name = named.chain([default.name().to_owned()]).collect::<Vec<_>>().join("+");
+        let mut name = default.name().to_owned();
+        if !by_file.is_empty() {
+            let named = by_file.iter().map(|(key, parser)| format!("{key}={}", parser.name()));
+            name = named.chain([format!("{DEFAULT}={name}")]).collect::<Vec<_>>().join(" ");
+        }
         Self { by_file, default, name }
     }
 
@@ -278,9 +281,9 @@ mod tests {
             assert_eq!(config.value(), json!({ "text": {} }));
         }
         let command = json!({ "command": { "program": "docling" } });
-        assert_eq!(read(json!({ "text": command })).unwrap().name(), "command:text+text", "texts by a program");
+        assert_eq!(read(json!({ "text": command })).unwrap().name(), "text=command default=text", "texts by a program");
         let config = read(json!({ "pdf": command, "scans/**": "text" })).unwrap();
-        assert_eq!(config.name(), "command:pdf+text:scans/**+text");
+        assert_eq!(config.name(), "pdf=command scans/**=text default=text");
         assert!(!config.is_default());
         assert_eq!(read(config.value()).unwrap(), config, "it is read as it is written");
     }
