@@ -71,7 +71,7 @@ pub struct Evidence {
 }
 
 /// The place of evidence that a text does not hold: behind every text, so no passage holds it.
-pub(crate) const NOWHERE: Span = Span { start: usize::MAX - 1, end: usize::MAX };
+const NOWHERE: Span = Span { start: usize::MAX - 1, end: usize::MAX };
 
 impl Evidence {
     /// The same evidence in a text that does not hold it: it counts as evidence that was not found.

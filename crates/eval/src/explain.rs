@@ -1,7 +1,6 @@
 //! Explains a score in words, from [`crate::Scored::detail`]. The parts of a detail
 //! are recognised by name and form, so metrics need no code of their own for it.
 
-use crate::dataset::NOWHERE;
 use serde_json::{Map, Value};
 
 /// Describes a score's detail in lines. Lines that belong to the one above begin
@@ -64,7 +63,8 @@ fn relevant(items: &[Value]) -> String {
 fn evidence(item: &Value) -> String {
     let number = |name: &str| item.get(name).and_then(Value::as_u64).unwrap_or_default();
     let document = item.get("document").and_then(Value::as_str).unwrap_or_default();
-    if number("end") == NOWHERE.end as u64 {
+    // The place of evidence that a text does not hold is behind every text.
+    if number("end") == u64::MAX {
         return format!("evidence in {document}: not in the text that the trial's parser reads");
     }
     let place = format!("evidence in {document}, bytes {} to {}", number("start"), number("end"));
