@@ -57,6 +57,23 @@ def by_sentence(text, path):
     return [(found.start(), found.end()) for found in re.finditer(r"[A-Z][^.#]*\.", text)]
 
 
+@reverie.parser
+def without_headings(file):
+    """A manual without its headings."""
+    with open(file, encoding="utf-8") as manual:
+        return "".join(line for line in manual if not line.startswith("#"))
+
+
+def test_a_function_is_a_parser_of_some_files(small, provider):
+    space = {"parse": ["text", {"markdown": without_headings}], "chunker": ["sentence"], "retriever": [{"bm25": {"top_k": 3}}]}
+    results = reverie.Experiment(settings(small, provider.url, space=space, evaluate={"metrics": ["recall"]})).run()
+    labels = [trial.labels["parse"] for trial in results.trials]
+    assert sorted(labels) == ["markdown=python default=text", "text"]
+    for label, trial in zip(labels, results.data["trials"], strict=True):
+        passages = [passage["text"] for question in trial["questions"] for passage in question["passages"]]
+        assert any("# " in text for text in passages) == (label == "text")
+
+
 @reverie.reranker(top_n=1)
 def longest(passages, question):
     """The longest passage, whatever was asked."""

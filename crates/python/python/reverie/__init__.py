@@ -10,8 +10,8 @@
   `reverie.reranker.…`, `reverie.generator.…`, `reverie.metric.…`: components with their settings. They stand in
   experiments wherever a dictionary does; the modules `reverie.chunkers`, `reverie.metrics` and so on have the same
   classes, for annotations.
-- `@reverie.metric`, `@reverie.chunker`, `@reverie.retriever`, `@reverie.reranker`, `@reverie.generator`: a Python
-  function as a metric or a stage; `@reverie.model`: one as a chat model.
+- `@reverie.metric`, `@reverie.parser`, `@reverie.chunker`, `@reverie.retriever`, `@reverie.reranker`,
+  `@reverie.generator`: a Python function as a metric or a stage; `@reverie.model`: one as a chat model.
 - `reverie.system`: a function, a query engine of LlamaIndex or a runnable of LangChain as a system of an experiment.
 - `reverie.langchain`, `reverie.llama_index`, `reverie.ragas`: pipelines, indexes, embedding models and questions as
   objects of these packages, and theirs as ours.
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from reverie._kinds import *
     from reverie.answers import Answer, Event, Passage, Pipeline
     from reverie.experiment import Bundle, Experiment, Plan
-    from reverie.functions import Function, chunker, generator, metric, reranker, retriever
+    from reverie.functions import Function, chunker, generator, metric, parser, reranker, retriever
     from reverie.judges import Judgement, Noise, Qualification, aexplain, ajudge, anoise, explain, judge, noise
     from reverie.results import Calibration, Comparison, Plot, Results, Trial
     from reverie.scores import Scores, aevaluate, compare, evaluate, stopped_scores
@@ -94,6 +94,7 @@ _HOME = {
     "model": "_function_models",
     "noise": "judges",
     "parse": "stages",
+    "parser": "functions",
     "reranker": "functions",
     "retriever": "functions",
     "stopped_scores": "scores",
@@ -152,6 +153,7 @@ __all__ = [
     "model",
     "noise",
     "parse",
+    "parser",
     "reranker",
     "retriever",
     "stopped_scores",

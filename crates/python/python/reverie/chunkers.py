@@ -157,6 +157,32 @@ class Markdown(Component):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Table(Component):
+    """`table`: tables are cut between their rows, and the rest of a document between sentences.
+
+    A row is never cut from its neighbours in the middle, and never read without the header rows of its table: a passage
+    of rows begins with them. For spreadsheets, price lists, reports and forms; with `rows = 1` each row is a passage,
+    which suits questions about one thing in a long list. Searches see the header rows only with `enrich = "heading"`. A
+    document without tables is cut as by `sentence`. Text that is no table is never mixed with rows.
+
+    Args:
+        chunk_size: The size of a chunk, in tokens of `cl100k_base`, the repeated header rows included. Default 512.
+        chunk_overlap: The most that a chunk of prose repeats of the one before, in tokens. Rows are not repeated.
+            Default: a fifth of `chunk_size`, at most 50.
+        rows: The most rows of a chunk, without the header rows; 0 for as many as fit. Default 0.
+        language: The language whose rules find sentences, by its English name in small letters, such as `german`.
+            Default `auto`: the language of each document, if it is recognised, else English.
+    """
+
+    _name: ClassVar[str] = "table"
+
+    chunk_size: int = 512
+    chunk_overlap: int | None = None
+    rows: int = 0
+    language: str = "auto"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Semantic(Component):
     """`semantic`: chunks end where the meaning of the text changes.
 
@@ -235,6 +261,7 @@ class Chunkers:
     Token = Token
     Recursive = Recursive
     Markdown = Markdown
+    Table = Table
     Semantic = Semantic
     Python = Python
     None_ = None_

@@ -23,7 +23,8 @@ class None_(Component):
 
 @dataclass(frozen=True, kw_only=True)
 class Heading(Component):
-    """`heading`: the document's title and the headings above a chunk stand before its text.
+    """`heading`: the document's title, the headings above a chunk and the header rows of its table stand before its
+    text.
 
     Free, and worth a try wherever documents have titles and headings: a chunk that says "it takes two arguments" is
     found by the name of what takes them. It changes nothing where a document states neither; and where headings are
@@ -31,11 +32,14 @@ class Heading(Component):
 
     Args:
         title: Whether the document's title stands there as well. Default true.
+        table_header: Whether the header rows stand there as well, if the chunk begins in a table behind them. Default
+            true.
     """
 
     _name: ClassVar[str] = "heading"
 
     title: bool = True
+    table_header: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Python functions as metrics and stages, and the components of Reverie.
 
-`reverie.metric`, `reverie.chunker`, `reverie.retriever`, `reverie.reranker` and `reverie.generator` are decorators, and
-have the classes of `reverie.metrics`, `reverie.chunkers` and so on as attributes: `reverie.chunker.Sentence`.
+`reverie.metric`, `reverie.parser`, `reverie.chunker`, `reverie.retriever`, `reverie.reranker` and `reverie.generator`
+are decorators, and have the classes of `reverie.metrics`, `reverie.chunkers` and so on as attributes: `reverie.chunker.Sentence`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from reverie import _core
 from reverie.chunkers import Chunkers
 from reverie.generators import Generators
 from reverie.metrics import Metrics
+from reverie.parsers import Parsers
 from reverie.rerankers import Rerankers
 from reverie.retrievers import Retrievers
 
@@ -152,6 +153,51 @@ class _Metric(Metrics):
 
 
 metric = _Metric()
+
+
+class _Parser(Parsers):
+    """Makes a parser of a function: `@reverie.parser`. Holds Reverie's own, with settings: `reverie.parser.Command`."""
+
+    @overload
+    def __call__(self, function: Callable[..., Any]) -> Function: ...
+    @overload
+    def __call__(
+        self, *, interpreter: str | None = ..., timeout_seconds: float = ...
+    ) -> Callable[[Callable[..., Any]], Function]: ...
+    def __call__(
+        self,
+        function: Callable[..., Any] | None = None,
+        *,
+        interpreter: str | None = None,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+    ) -> Any:
+        """Makes a parser of a function.
+
+        The function gets what its parameters name: `file` (the path of a copy of the file) and `path` (the name of the
+        document). It returns Markdown: a string, a list of pages, or a dictionary with `text` or `pages`, `title` and
+        `author`. Pages are strings, or dictionaries with `number` and `text`.
+
+            @reverie.parser
+            def layout(file):
+                import pymupdf4llm
+                return [page["text"] for page in pymupdf4llm.to_markdown(file, page_chunks=True)]
+
+            experiment["space"]["parse"] = ["text", {"pdf": layout}]
+
+        How its source is run: see `reverie.metric`.
+
+        Args:
+            function: The function.
+            interpreter: The program that runs it. Default: this one, `sys.executable`.
+            timeout_seconds: How long one call may take; after that it is ended, and has failed.
+
+        Raises:
+            ValueError: If the function uses a name from outside, or its source cannot be read.
+        """
+        return _decorate(function, {"interpreter": interpreter, "timeout_seconds": _check_seconds(timeout_seconds)}, "parser")
+
+
+parser = _Parser()
 
 
 class _Chunker(Chunkers):

@@ -14,8 +14,12 @@ const COMMAND: &str = "make classes";
 /// The stages whose components have settings, and the metrics.
 fn kinds() -> Vec<Kind> {
     let stages = Axis::ALL.iter().filter_map(|axis| {
-        // `reverie.index` is a function: it makes an index of chunks.
-        let name = if *axis == Axis::Index { axis.stage() } else { axis.name() };
+        // `reverie.index` and `reverie.parse` are functions: they make an index of chunks, and documents of files.
+        let name = match axis {
+            Axis::Index => axis.stage(),
+            Axis::Parse => "parser",
+            _ => axis.name(),
+        };
         Some(Kind { module: plural(name), name, docs: axis.docs(), schema: axis.schema()? })
     });
     let docs = MetricConfig::NAMES.iter().copied().zip(MetricConfig::docs()).collect();
@@ -26,7 +30,6 @@ fn kinds() -> Vec<Kind> {
 fn plural(name: &str) -> String {
     // Axes that are named for what is done have modules that are named for what does it.
     match name {
-        "parse" => return "parsers".to_owned(),
         "enrich" => return "enrichers".to_owned(),
         "refine" => return "refiners".to_owned(),
         "vector_index" => return "vector_indexes".to_owned(),
