@@ -109,7 +109,7 @@ def test_the_best_pipelines_are_the_space_of_a_next_experiment(ran, small, provi
     # A label has the settings in which trials of one experiment differ.
     best = results.trials[0].labels["retriever"].split("(")[0]
     assert len(following.trials()) == 2 and set(following.trials()["retriever"]) == {best}
-    with pytest.raises(ValueError, match="there is no axis `generatr`; there are chunker"):
+    with pytest.raises(ValueError, match="there is no axis `generatr`; there are parse, chunker"):
         results.finalists(generatr="compact")
     with pytest.raises(ValueError, match="best: at least one pipeline, not 0"):
         results.finalists(0)

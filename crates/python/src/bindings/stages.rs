@@ -49,7 +49,7 @@ fn documents(batch: &RecordBatch) -> PyResult<Vec<DocumentRow>> {
     let batch = nested::with_quoted_format(batch)?;
     let batch = select_columns(&batch, &schema, |name| match name {
         "format" => Some(same("\"text\"")),
-        "pages" | "headings" => Some(same("[]")),
+        "pages" | "headings" | "tables" | "problems" => Some(same("[]")),
         "metadata" | "rejected" => Some(same("null")),
         _ => None,
     })?;
