@@ -16,7 +16,7 @@ import experiment
 
 MADE = "<!-- made by docs/site/build.py: do not edit -->\n\n"
 # Kinds whose components are not called like the kind with an `s`.
-TITLES = {"enrich": "Enrichers", "index": "Vector indexes", "query": "Queries", "refine": "Refiners"}
+TITLES = {"enrich": "Enrichers", "index": "Vector indexes", "parse": "Parsers", "query": "Queries", "refine": "Refiners"}
 # What `reverie schema` says of each axis beside the axis itself.
 COMPARED = " A value, or a list of values to compare."
 SCORES = "How an answer, or what was retrieved, is scored. `1` is good unless the metric says otherwise."
