@@ -12,6 +12,26 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// Words of HTML and XML.
+pub const MARKUP: [&[u8]; 16] = [
+    b"<",
+    b">",
+    b"</",
+    b"/>",
+    b"&",
+    b"&#x110000;",
+    b"&amp;amp;",
+    b"<!--",
+    b"<![CDATA[",
+    b"<p>",
+    b"</p>",
+    b"<table><tr><td>",
+    b"<script>",
+    b"\xff",
+    b"\xe2\x80\xa8",
+    b"<?xml version='1.1' encoding='utf-16'?>",
+];
+
 /// The longest that one input may take, in time of the processor: a busy machine
 /// is no fault of the reader.
 const LONGEST: Duration = Duration::from_secs(5);

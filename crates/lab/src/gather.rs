@@ -114,8 +114,8 @@ pub(crate) async fn gather(
 fn parser_places(prepared: &PreparedRun, trials: &[Trial]) -> Vec<ParserPlaces> {
     let space = &prepared.run_context.experiment.space;
     let places = |(number, questions): (usize, &[Question])| {
-        let reads = |trial: &&Trial| trial.pipeline().is_some_and(|it| space.parser_number(&it.parse) == number);
-        ParserPlaces::new(trials.iter().filter(reads).map(|trial| trial.id.clone()).collect(), questions)
+        let reading = trials.iter().filter(|trial| trial.reads_by(space, number));
+        ParserPlaces::new(reading.map(|trial| trial.id.clone()).collect(), questions)
     };
     (1..).zip(prepared.sources.views.others()).map(places).collect()
 }

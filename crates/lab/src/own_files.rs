@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, ffi::OsStr, path::Path};
 /// not documents. Their paths are below the folder. A set, because two of these paths may be the same file.
 pub(crate) fn own_files(experiment: &Experiment) -> BTreeSet<String> {
     let address = experiment.path(&experiment.corpus.source);
-    // The folder of a pattern is what stands before its first wildcard.
+    // The folder of a pattern is the path before its first wildcard.
     let has_wildcard = |part: &Path| part.to_string_lossy().contains(['*', '?', '[']);
     let folder =
         address.ancestors().filter(|path| has_wildcard(path)).last().and_then(Path::parent).unwrap_or(&address);

@@ -173,7 +173,7 @@ pub struct ReadingProblem {
     pub detail: String,
 }
 
-/// The kinds of what is read badly.
+/// What can go wrong when a document is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReadingProblemKind {

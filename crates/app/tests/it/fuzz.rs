@@ -4,7 +4,7 @@
 //! The crate `fuzz` says how to fuzz for longer. Requests to the service are in
 //! `attacks`.
 
-use ::fuzz::run as fuzz;
+use ::fuzz::{MARKUP, run as fuzz};
 use rag::{
     index::IndexKind,
     load::{ParseLimits, parse},
@@ -28,24 +28,6 @@ fn load(name: &'static str) -> impl FnMut(&[u8]) {
     move |bytes| drop(parse(name, bytes, &ParseLimits::default()))
 }
 
-const MARKUP: [&[u8]; 16] = [
-    b"<",
-    b">",
-    b"</",
-    b"/>",
-    b"&",
-    b"&#x110000;",
-    b"&amp;amp;",
-    b"<!--",
-    b"<![CDATA[",
-    b"<p>",
-    b"</p>",
-    b"<table><tr><td>",
-    b"<script>",
-    b"\xff",
-    b"\xe2\x80\xa8",
-    b"<?xml version='1.1' encoding='utf-16'?>",
-];
 const HTML: &[u8] = b"<!doctype html><html><head><title>Owls</title><meta name=author content='A. B.'></head><body><h1>Owls</h1><p>They <b>swallow</b> mice &amp; voles.</p><ul><li>one<li>two</ul><table><tr><th>a<td>b</table><pre> x </pre></body></html>";
 
 #[test]

@@ -157,11 +157,10 @@ impl Plan {
         }
         let parsers = inputs.experiment.space.parsers();
         let wanted = |number: &usize| {
-            let pipelines = || inputs.trials.iter().filter_map(Trial::pipeline);
             // Other systems are asked about what the first parser reads.
             let by_systems = *number == 0 && inputs.trials.iter().any(|trial| trial.pipeline().is_none());
-            let number_of = |pipeline: &PipelineConfig| inputs.experiment.space.parser_number(&pipeline.parse);
-            inputs.trials.is_empty() || by_systems || pipelines().any(|pipeline| number_of(pipeline) == *number)
+            let by_pipelines = || inputs.trials.iter().any(|trial| trial.reads_by(&inputs.experiment.space, *number));
+            inputs.trials.is_empty() || by_systems || by_pipelines()
         };
         for number in 0..parsers.len().max(1) {
             let tasks = match wanted(&number) {

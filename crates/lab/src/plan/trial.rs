@@ -2,7 +2,7 @@
 
 use crate::{
     Error,
-    spec::{Experiment, SystemSpec},
+    spec::{Experiment, Spaces, SystemSpec},
 };
 use rag::{Axis, Choice, PipelineConfig};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
@@ -75,6 +75,11 @@ impl Trial {
             TrialKind::Pipeline(pipeline) => Some(pipeline),
             TrialKind::System(_) => None,
         }
+    }
+
+    /// Whether it is a pipeline that reads the documents of the parser with this number.
+    pub(crate) fn reads_by(&self, space: &Spaces, parser: usize) -> bool {
+        self.pipeline().is_some_and(|pipeline| space.parser_number(&pipeline.parse) == parser)
     }
 
     /// The pipeline, to answer questions with.
@@ -300,7 +305,7 @@ fn name_and_settings(value: &impl Serialize) -> (String, Value) {
     match serde_json::to_value(value) {
         // Parsers by format, such as `pdf=command default=text`.
         Ok(Value::Object(map)) if map.len() > 1 => {
-            // What holds for all other files stands last.
+            // The parser of all other files comes last.
             let (others, files): (Vec<_>, Vec<_>) = map.iter().partition(|(key, _)| *key == "default");
             let named = files.into_iter().chain(others);
             let named = named.map(|(key, value)| format!("{key}={}", name_and_settings(value).0));

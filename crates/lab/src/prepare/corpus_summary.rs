@@ -101,9 +101,9 @@ pub(super) async fn read_corpus(
     let is_asked = |question: &Question| !waiting.contains(&question.id) && !lost.contains(&question.id);
     dataset.questions.retain(is_asked);
     views.iter_mut().for_each(|questions| questions.retain(is_asked));
-    corpus.facts.parsers = parsed.facts(session, &dataset.questions, &views);
-    mistakes.extend(parsed.useless(&corpus.facts.parsers, corpus.documents));
     corpus.views = QuestionViews::new(views);
+    corpus.facts.parsers = parsed.facts(session, &dataset.questions, &corpus.views);
+    mistakes.extend(parsed.useless(&corpus.facts.parsers, corpus.documents));
     corpus.left_out.extend(waiting);
     Ok(corpus)
 }

@@ -113,10 +113,8 @@ pub(crate) fn planned(
         Vec::new()
     };
     for (number, parser) in corpus.parsers.iter_mut().enumerate() {
-        let reads = |trial: &&Trial| {
-            trial.pipeline().is_some_and(|pipeline| experiment.space.parser_number(&pipeline.parse) == number)
-        };
-        parser.trials = trials.iter().filter(reads).map(|trial| trial.id.clone()).collect();
+        let reading = trials.iter().filter(|trial| trial.reads_by(&experiment.space, number));
+        parser.trials = reading.map(|trial| trial.id.clone()).collect();
     }
     RunFacts {
         corpus,

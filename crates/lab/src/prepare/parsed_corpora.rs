@@ -59,14 +59,14 @@ impl ParsedCorpora {
     }
 
     /// What is known of each parser, if there are several.
-    pub(super) fn facts(&self, session: &Session, first: &[Question], views: &[Vec<Question>]) -> Vec<ParserFacts> {
+    pub(super) fn facts(&self, session: &Session, first: &[Question], views: &QuestionViews) -> Vec<ParserFacts> {
         let parsers = session.experiment.space.parsers();
         if parsers.len() < 2 {
             return Vec::new();
         }
         let facts = |(number, parser): (usize, &&ParseConfig)| {
             let summaries = self.by(number).1;
-            let questions = number.checked_sub(1).and_then(|other| views.get(other)).map_or(first, Vec::as_slice);
+            let questions = views.of(number, first);
             let rejected: Vec<&Rejected> = summaries.iter().flat_map(|summary| &summary.rejected).collect();
             ParserFacts {
                 parser: parser.name().to_owned(),

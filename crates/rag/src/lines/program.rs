@@ -1,5 +1,5 @@
-//! A program that is run once: it gets arguments, and what it writes to its standard output is the result. It runs in a
-//! group of processes of its own, which is ended with it, however it or this program ends.
+//! A program that is run once, with arguments: its standard output is the result. It and the programs that it starts are
+//! a group of processes, which is ended as soon as it or Reverie ends.
 
 use super::{
     beginning,
@@ -156,7 +156,7 @@ fn in_words(status: ExitStatus) -> String {
     }
 }
 
-/// Limits the memory of a program and of what it starts, by the shell: the limit is a property of processes.
+/// Limits the memory of a program. The shell sets the limit, and every process that the program starts inherits it.
 fn with_memory_limit(command: Command, memory: Option<u64>) -> Command {
     const SCRIPT: &str = "ulimit -v \"$0\" && exec \"$@\"";
     let Some(memory) = memory else { return command };

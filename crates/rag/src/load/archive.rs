@@ -88,6 +88,20 @@ fn over(limit: u64, found: &str) -> LoadError {
     LoadError::OverLimit(format!("the archive unpacks to more than {limit} bytes: {found}"))
 }
 
+/// The path of a part that another one names, whose folder is given. A path that begins with `/` starts at the top.
+pub(super) fn path_below(folder: &str, path: &str) -> String {
+    let is_absolute = path.starts_with('/') || folder.is_empty();
+    let mut names: Vec<&str> = if is_absolute { Vec::new() } else { folder.split('/').collect() };
+    for name in path.split('/') {
+        match name {
+            "" | "." => {}
+            ".." => drop(names.pop()),
+            name => names.push(name),
+        }
+    }
+    names.join("/")
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
@@ -96,13 +110,13 @@ pub(super) mod tests {
     use zip::{CompressionMethod, ZipWriter};
 
     /// An archive with these entries; `mimetype` is stored, the rest deflated.
-    pub(in crate::load) fn zipped(entries: &[(&str, &str)]) -> Vec<u8> {
+    pub(in crate::load) fn zipped<Content: AsRef<[u8]>>(entries: &[(&str, Content)]) -> Vec<u8> {
         let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
         for (name, content) in entries {
             let stored = *name == "mimetype";
             let method = if stored { CompressionMethod::Stored } else { CompressionMethod::Deflated };
             writer.start_file(*name, SimpleFileOptions::default().compression_method(method)).unwrap();
-            writer.write_all(content.as_bytes()).unwrap();
+            writer.write_all(content.as_ref()).unwrap();
         }
         writer.finish().unwrap().into_inner()
     }

@@ -17,7 +17,7 @@ pub(super) const FORMAT: FileFormat = FileFormat {
 
 /// What separates values, if the name of the file does not say it.
 const SEPARATORS: [u8; 4] = *b",;\t|";
-/// How many rows tell which separator it is.
+/// How many rows are looked at to find the separator.
 const TRIED_ROWS: usize = 20;
 
 /// Reads a table of values with this separator, or with the one that its first rows have.

@@ -1,10 +1,8 @@
 //! `load::odp`: an OpenDocument presentation: each slide is a page with its title as a heading, the text of its frames,
 //! its tables, and the notes of the speaker. Text in pictures and charts is not read.
 
-use super::archive::Archive;
 use super::format::{Entries, FileFormat, NO_TEXT, Signature};
-use super::open_document::{BodyReader, content, is_type, with_properties};
-use super::{LoadError, ParseLimits, Parsed};
+use super::open_document::{is_type, parse};
 
 pub(super) const FORMAT: FileFormat = FileFormat {
     extensions: &["odp", "otp"],
@@ -21,15 +19,10 @@ fn is_odp(entries: &Entries<'_>) -> bool {
     is_type(entries, "presentation")
 }
 
-fn parse(bytes: &[u8], limits: &ParseLimits) -> Result<Parsed, LoadError> {
-    let mut archive = Archive::open(bytes, limits)?;
-    let content = content(&mut archive)?;
-    with_properties(BodyReader::read(&content, limits)?, &mut archive, limits)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::ParseLimits;
     use crate::load::format::sample::Sample;
     use crate::types::ReadingProblemKind;
 

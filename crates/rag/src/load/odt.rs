@@ -1,10 +1,8 @@
 //! `load::odt`: an OpenDocument text: headings, paragraphs, lists and tables, footnotes at the end. Pages are those that
 //! the word processor laid out when it last saved the file; files that lack their marks have none.
 
-use super::archive::Archive;
 use super::format::{Entries, FileFormat, NO_TEXT, Signature};
-use super::open_document::{BodyReader, content, is_type, with_properties};
-use super::{LoadError, ParseLimits, Parsed};
+use super::open_document::{is_type, parse};
 
 pub(super) const FORMAT: FileFormat = FileFormat {
     extensions: &["odt", "ott"],
@@ -21,17 +19,12 @@ fn is_odt(entries: &Entries<'_>) -> bool {
     is_type(entries, "text")
 }
 
-fn parse(bytes: &[u8], limits: &ParseLimits) -> Result<Parsed, LoadError> {
-    let mut archive = Archive::open(bytes, limits)?;
-    let content = content(&mut archive)?;
-    with_properties(BodyReader::read(&content, limits)?, &mut archive, limits)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::load::archive::tests::zipped;
     use crate::load::format::sample::Sample;
+    use crate::load::{LoadError, ParseLimits};
     use crate::types::MergedCells;
 
     const CONTENT: &str = "<office:document-content><office:automatic-styles><style:style style:name='s'/></office:automatic-styles>

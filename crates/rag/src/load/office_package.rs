@@ -1,7 +1,7 @@
 //! `load::office_package`: what the archives of word processors, spreadsheets and presentations in Microsoft's form
 //! share: which part is the main one, which parts a part refers to, and title, author, date and language.
 
-use super::archive::Archive;
+use super::archive::{Archive, path_below};
 use super::xml::{self, Node, Xml};
 use super::{LoadError, ParseLimits, Parsed};
 
@@ -43,26 +43,10 @@ pub(super) fn relations(
         found.push(PartRelation {
             id: get("Id").into_owned(),
             kind: get("Type").rsplit('/').next().unwrap_or_default().to_owned(),
-            target: below(folder, &get("Target")),
+            target: path_below(folder, &get("Target")),
         });
     }
     Ok(found)
-}
-
-/// The path of a target that is named relative to a folder.
-fn below(folder: &str, target: &str) -> String {
-    if let Some(absolute) = target.strip_prefix('/') {
-        return absolute.to_owned();
-    }
-    let mut path: Vec<&str> = folder.split('/').filter(|name| !name.is_empty()).collect();
-    for name in target.split('/') {
-        match name {
-            "" | "." => {}
-            ".." => drop(path.pop()),
-            name => path.push(name),
-        }
-    }
-    path.join("/")
 }
 
 /// Adds the title, author, date and language that the archive states.
@@ -73,34 +57,11 @@ pub(super) fn with_core_properties(
 ) -> Result<Parsed, LoadError> {
     let Some(bytes) = archive.read("docProps/core.xml")? else { return Ok(parsed) };
     // Damaged metadata must not cost the text.
-    let [title, author, date, language] = core_properties(&xml::decode(&bytes), limits).unwrap_or_default();
+    let names = ["title", "creator", "created", "language"];
+    let [title, author, date, language] = xml::texts_of(&xml::decode(&bytes), names, limits).unwrap_or_default();
     parsed.title = title.or(parsed.title);
     parsed.author = author;
     Ok(parsed.with("date", date).with("language", language))
-}
-
-fn core_properties(text: &str, limits: &ParseLimits) -> Result<[Option<String>; 4], LoadError> {
-    let mut found = [const { String::new() }; 4];
-    let mut current = None;
-    let mut xml = Xml::new(text, limits);
-    while let Some(node) = xml.next()? {
-        match (node, current) {
-            (Node::Open(start), _) => {
-                current = match xml::local(&start) {
-                    "title" => Some(0_usize),
-                    "creator" => Some(1),
-                    "created" => Some(2),
-                    "language" => Some(3),
-                    _ => None,
-                }
-            }
-            (Node::Text(text), Some(field)) => found[field].push_str(&text),
-            (Node::Close, _) => current = None,
-            _ => {}
-        }
-    }
-    let given = |text: String| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
-    Ok(found.map(given))
 }
 
 #[cfg(test)]

@@ -22,13 +22,20 @@ pub(super) fn is_type(entries: &Entries<'_>, kind: &str) -> bool {
     entries.has("content.xml") && entries.has_type(&format!("application/vnd.oasis.opendocument.{kind}"))
 }
 
-/// The text of the main part of an archive. An encrypted file is told by its list of parts.
+/// The main part of an archive, `content.xml`. Its manifest says whether the file is encrypted.
 pub(super) fn content(archive: &mut Archive<'_>) -> Result<String, LoadError> {
     let manifest = archive.read("META-INF/manifest.xml")?.unwrap_or_default();
     if memchr::memmem::find(&manifest, b"encryption-data").is_some() {
         return Err(LoadError::Encrypted);
     }
     Ok(xml::decode(&archive.require("content.xml")?))
+}
+
+/// Reads a text or a presentation. Spreadsheets have a reader of their own.
+pub(super) fn parse(bytes: &[u8], limits: &ParseLimits) -> Result<Parsed, LoadError> {
+    let mut archive = Archive::open(bytes, limits)?;
+    let content = content(&mut archive)?;
+    with_properties(BodyReader::read(&content, limits)?, &mut archive, limits)
 }
 
 /// Adds the title, author, date and language that the file states.
@@ -39,28 +46,12 @@ pub(super) fn with_properties(
 ) -> Result<Parsed, LoadError> {
     let Some(bytes) = archive.read("meta.xml")? else { return Ok(parsed) };
     // Damaged metadata must not cost the text.
+    let names = ["title", "initial-creator", "creator", "creation-date", "date", "language"];
     let [title, first_author, author, created, date, language] =
-        properties(&xml::decode(&bytes), limits).unwrap_or_default();
+        xml::texts_of(&xml::decode(&bytes), names, limits).unwrap_or_default();
     parsed.title = title.or(parsed.title);
     parsed.author = first_author.or(author);
     Ok(parsed.with("date", created.or(date)).with("language", language))
-}
-
-fn properties(text: &str, limits: &ParseLimits) -> Result<[Option<String>; 6], LoadError> {
-    const NAMES: [&str; 6] = ["title", "initial-creator", "creator", "creation-date", "date", "language"];
-    let mut found = [const { String::new() }; 6];
-    let mut current = None;
-    let mut xml = Xml::new(text, limits);
-    while let Some(node) = xml.next()? {
-        match (node, current) {
-            (Node::Open(start), _) => current = NAMES.iter().position(|name| *name == xml::local(&start)),
-            (Node::Text(text), Some(field)) => found[field].push_str(&text),
-            (Node::Close, _) => current = None,
-            _ => {}
-        }
-    }
-    let given = |text: String| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
-    Ok(found.map(given))
 }
 
 /// The styles of tables, or of slides, that are not shown.
@@ -197,7 +188,7 @@ const LEFT_OUT: [&str; 11] = [
 ];
 
 impl BodyReader {
-    pub(super) fn read(content: &str, limits: &ParseLimits) -> Result<Parsed, LoadError> {
+    fn read(content: &str, limits: &ParseLimits) -> Result<Parsed, LoadError> {
         let mut reader = Self { hidden: hidden_styles(content, limits)?, ..Self::default() };
         let mut xml = Xml::new(content, limits);
         while let Some(node) = xml.next()? {

@@ -4,7 +4,7 @@
 //! limits of [`Archive`] and [`Xml`]. If the table of contents is damaged, only
 //! the table is lost.
 
-use super::archive::Archive;
+use super::archive::{Archive, path_below};
 use super::xml::{self, Node, Xml};
 use super::{LoadError, ParseLimits};
 use std::collections::{HashMap, HashSet};
@@ -274,21 +274,8 @@ fn resolve(base: &str, href: &str) -> (String, Option<String>) {
         return (base.to_owned(), fragment);
     }
     let path = decode_percent(path);
-    let mut parts: Vec<&str> = match path.starts_with('/') {
-        true => Vec::new(),
-        false => base.split('/').collect(),
-    };
-    parts.pop();
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => {
-                parts.pop();
-            }
-            name => parts.push(name),
-        }
-    }
-    (parts.join("/"), fragment)
+    let folder = base.rsplit_once('/').map_or("", |(folder, _)| folder);
+    (path_below(folder, &path), fragment)
 }
 
 fn decode_percent(text: &str) -> String {

@@ -174,7 +174,7 @@ struct Reader {
     begins_group: bool,
     /// Bytes that are not decoded yet.
     bytes: Vec<u8>,
-    /// Characters that stand for one that was read already.
+    /// How many of the next characters only repeat one that was read already, for old readers.
     skipped: usize,
     /// The first half of a character beyond U+FFFF.
     surrogate: Option<u16>,

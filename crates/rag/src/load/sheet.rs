@@ -1,7 +1,7 @@
 //! `load::sheet`: a sheet of cells as blocks of text: tables, and the lines around them.
 //!
-//! Rows without a cell divide a sheet into blocks, and so does a column without a cell if what is right of it has row
-//! labels of its own. A block of several rows and columns is a table, and lines above it that begin in its first column
+//! An empty row divides a sheet into blocks. So does an empty column if the cells to its right have row labels of their
+//! own. A block of several rows and columns is a table, and lines above it that begin in its first column
 //! are its title. Cells that are merged stand in each place that they cover.
 
 use super::table::{CellPlace, TableBuilder};

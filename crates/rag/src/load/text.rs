@@ -35,7 +35,7 @@ pub(super) struct Decoded {
     pub(super) problems: Vec<ReadingProblem>,
 }
 
-/// [`decode`], with what was doubtful.
+/// Decodes a text as [`decode`] does, and notes what was guessed or replaced.
 pub(super) fn read(bytes: &[u8], declared: Option<&str>) -> Decoded {
     let text = decode(bytes, declared);
     let mut problems = Vec::new();

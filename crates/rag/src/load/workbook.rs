@@ -1,5 +1,5 @@
-//! `load::workbook`: what the kinds of Excel's workbooks share: how the value of a cell is written, and what is checked
-//! before a workbook is handed to the library that reads it.
+//! `load::workbook`: what XLSX and XLS share: how the value of a cell is written, and the checks before the library
+//! reads a workbook.
 
 use super::LoadError;
 use super::archive::Archive;

@@ -119,6 +119,28 @@ fn broken(error: &quick_xml::Error) -> LoadError {
     LoadError::Broken(format!("not well-formed XML: {error}"))
 }
 
+/// The texts of the elements with these names, without the spaces around them; several elements of one name are one
+/// text. None for an element that is missing or empty.
+pub(super) fn texts_of<const COUNT: usize>(
+    text: &str,
+    names: [&str; COUNT],
+    limits: &ParseLimits,
+) -> Result<[Option<String>; COUNT], LoadError> {
+    let mut found = [const { String::new() }; COUNT];
+    let mut current = None;
+    let mut xml = Xml::new(text, limits);
+    while let Some(node) = xml.next()? {
+        match (node, current) {
+            (Node::Open(start), _) => current = names.iter().position(|name| *name == local(&start)),
+            (Node::Text(text), Some(field)) => found[field].push_str(&text),
+            (Node::Close, _) => current = None,
+            _ => {}
+        }
+    }
+    let given = |text: String| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+    Ok(found.map(given))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,42 +1,13 @@
 //! Workbooks, slides, OpenDocument files, RTF and tables of values that are nearly right: no panic, and no file that takes
 //! longer than a person waits. The other formats are fuzzed in the tests of `app`.
 
-use super::super::*;
-use ::fuzz::run as fuzz;
-use std::io::{Cursor, Write};
-
-/// An archive in which one file is what was made up.
-fn zipped(entries: &[(&str, &[u8])]) -> Vec<u8> {
-    let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
-    for (name, bytes) in entries {
-        zip.start_file(*name, zip::write::SimpleFileOptions::default()).unwrap();
-        zip.write_all(bytes).unwrap();
-    }
-    zip.finish().unwrap().into_inner()
-}
+use super::super::{archive::tests::zipped, *};
+use ::fuzz::{MARKUP, run as fuzz};
 
 fn load(name: &'static str) -> impl FnMut(&[u8]) {
     move |bytes| drop(parse(name, bytes, &ParseLimits::default()))
 }
 
-const MARKUP: [&[u8]; 16] = [
-    b"<",
-    b">",
-    b"</",
-    b"/>",
-    b"&",
-    b"&#x110000;",
-    b"&amp;amp;",
-    b"<!--",
-    b"<![CDATA[",
-    b"<p>",
-    b"</p>",
-    b"<table><tr><td>",
-    b"<script>",
-    b"\xff",
-    b"\xe2\x80\xa8",
-    b"<?xml version='1.1' encoding='utf-16'?>",
-];
 /// Fuzzes one part of an archive in which the other parts are sound.
 fn fuzz_part(name: &'static str, part: &str, seed: &[u8], others: &[(&str, &[u8])]) {
     let ending = name.rsplit('.').next().unwrap_or(name);
