@@ -67,11 +67,11 @@ build: needed $(TOOLS)
 ## parts and a line `N passed, N failed, N skipped`. Skipped Rust tests are named.
 SKIPS := $(CURDIR)/target/skipped-tests.txt
 test: build services databases
-	target/release/reverie models pull onnxruntime pdfium
+	target/release/reverie models pull onnxruntime pdfium pp-ocrv6-small
 	mkdir -p $(LIBRARIES)
 	ln -sf $(REVERIE_HOME)/models/onnxruntime/lib* $(REVERIE_HOME)/models/pdfium/lib* $(LIBRARIES)/
 	rm -f $(SKIPS)
-	REVERIE_TEST_SOAK_REQUESTS=200000 REVERIE_TEST_SKIPS=$(SKIPS) REVERIE_TEST_LIBRARIES=$(LIBRARIES) REVERIE_TEST_SERVICES=$(CURDIR)/$(SERVICES) REVERIE_TEST_DATABASES=$(CURDIR)/$(DATABASES) .ci/parts \
+	REVERIE_TEST_SOAK_REQUESTS=200000 REVERIE_TEST_SKIPS=$(SKIPS) REVERIE_TEST_LIBRARIES=$(LIBRARIES) REVERIE_TEST_MODELS=$(REVERIE_HOME)/models REVERIE_TEST_SERVICES=$(CURDIR)/$(SERVICES) REVERIE_TEST_DATABASES=$(CURDIR)/$(DATABASES) .ci/parts \
 		"tidy" "cargo xtask tidy" \
 		"Rust" "$(TEST)" \
 		"manifests" "$(MAKE) deploy-check" \

@@ -49,8 +49,8 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
     (
         "rag",
         &[
-            "types analysis fence index load trace",
-            "database component filter lines python table corpus",
+            "types analysis fence index lines load trace",
+            "database component filter python table corpus",
             "stage parse chunk embed prompt query vector_index rerank enrich generate system retrieve *",
             "axes pipeline searcher refine",
         ],
@@ -60,7 +60,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
         "lab",
         &[
             // Words, files and tables.
-            "action error clock number blocking files answers_file artifact layout collections pdf_library cluster search operator warning",
+            "action error clock number blocking files answers_file artifact layout collections parser_needs cluster search operator warning",
             // Describe: what an experiment is, and what must be done for it. Pure.
             "spec plan",
             // What a run finds, and what its leaderboard says. Pure.

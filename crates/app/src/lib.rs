@@ -20,7 +20,7 @@ mod report;
 mod traces;
 
 pub use advice::install_advice;
-pub use cli::{exit, main};
+pub use cli::{READ_PDFS, exit, main};
 pub use environment::{
     environment_variable, home, model_directory, pull_options, scratch_folder, setup, store_options,
 };

@@ -2,7 +2,11 @@
 //! address.
 
 use crate::{
-    Error, Session, Setup, blocking::compute, error_chain, nearest, pdf_library::bind_pdf_library, task::read,
+    Error, Session, Setup,
+    blocking::compute,
+    error_chain, nearest,
+    parser_needs::{check_models_of_parsers, prepare_parsers},
+    task::read,
 };
 use futures::{StreamExt, stream};
 use rag::{
@@ -34,8 +38,9 @@ pub async fn document(session: &Session, path: &str, parser: usize) -> Result<Do
         return Err(Error::NotFound(format!("the experiment has no parser {parser}: {there}")));
     }
     let parser = parsers.get(number).filter(|parser| !parser.is_default());
-    let parser = parser.map(|parser| parser.build(&Context::default())).transpose()?;
     let mut mistakes = Vec::new();
+    check_models_of_parsers(parser.map_or(&[], std::slice::from_ref), &session.context().directory, &mut mistakes);
+    let parser = parser.map(|parser| parser.build(&Context::default())).transpose()?;
     let Some(source) = session.corpus_source(&mut mistakes) else { return Err(Error::Refused(mistakes)) };
     let files = source.survey().await?.files;
     let Some(file) = files.iter().find(|file| file.path == path) else {
@@ -51,7 +56,7 @@ pub async fn document(session: &Session, path: &str, parser: usize) -> Result<Do
         };
         return Err(Error::NotFound(format!("the corpus has no file `{path}`{meant}")));
     };
-    bind_pdf_library(&session.context().directory, [path], &mut mistakes)?;
+    prepare_parsers(&session.context().directory, [path], &mut mistakes)?;
     Error::refuse(mistakes)?;
     let limits = session.experiment.corpus.limits.clone();
     let bytes = source.read(file, &limits).await.map_err(|error| match error {
@@ -81,7 +86,7 @@ pub async fn documents(address: &str, setup: &Setup) -> Result<(Vec<Document>, V
     let source = Source::parse(address, &[], &[], &setup.store_options).map_err(refused)?;
     let listing = source.survey().await.map_err(refused)?;
     let mut mistakes = Vec::new();
-    bind_pdf_library(&setup.directory, listing.files.iter().map(|file| file.path.as_str()), &mut mistakes)?;
+    prepare_parsers(&setup.directory, listing.files.iter().map(|file| file.path.as_str()), &mut mistakes)?;
     Error::refuse(mistakes)?;
     let mut rejected = listing.rejected;
     let unread = |path: String, reason: String| Rejected { path, reason: LoadError::Unreadable(reason) };

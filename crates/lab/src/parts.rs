@@ -77,7 +77,7 @@ impl Part {
             ModelKind::Embedding => self == Self::Encoder,
             ModelKind::Rerank => self == Self::Reranker,
             ModelKind::Chat => self == Self::Llm,
-            ModelKind::Library => false,
+            ModelKind::Ocr | ModelKind::Library => false,
         }
     }
 }

@@ -134,6 +134,11 @@ pub trait Component: Send + Sync {
         self.estimate_calls(InputSize::default()).into_iter().map(|ask| ask.model).collect()
     }
 
+    /// The models of the catalogue that it runs by itself, without an entry under `[models]`.
+    fn catalogue_models(&self) -> Vec<&'static str> {
+        self.parts().into_iter().flat_map(|part| part.catalogue_models()).collect()
+    }
+
     /// The indexes that it searches.
     fn indexes(&self) -> Indexes {
         self.parts().into_iter().flat_map(|part| part.indexes()).collect()

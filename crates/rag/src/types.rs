@@ -97,10 +97,21 @@ pub struct MergedCells {
 pub enum TableFault {
     /// Two cells overlap on the page.
     Overlap,
-    /// A row has fewer cells than the table has columns, and no cell covers the rest.
+    /// A row has only one cell, which is not its first one, and the row above has several.
     UnevenRows,
     /// Text inside the table's borders is in none of its cells.
     LostText,
+}
+
+impl TableFault {
+    /// What is wrong, for people.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Overlap => "cells overlap",
+            Self::UnevenRows => "a row has a single cell, which is not its first",
+            Self::LostText => "a text inside it is in no cell",
+        }
+    }
 }
 
 impl Table {
@@ -179,6 +190,8 @@ pub struct ReadingProblem {
 pub enum ReadingProblemKind {
     /// A page has no text, and may be a picture of a text.
     NoText,
+    /// A text was read from a picture, and much of it is unsure.
+    LowConfidence,
     /// A table does not fit together.
     BrokenTable,
     /// Bytes that mean no character stand as `\u{fffd}`.

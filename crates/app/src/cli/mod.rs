@@ -11,7 +11,14 @@ use crate::{
     render,
 };
 use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
-use std::{ffi::OsString, fmt::Write as _, io::Write, sync::Arc};
+use rag::load::PdfProgram;
+use std::{
+    ffi::OsString,
+    fmt::Write as _,
+    io::Write,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// Declares the verbs from one list: their modules, how clap parses them, the
 /// groups of `reverie --help`, and which code runs.
@@ -205,12 +212,42 @@ fn parse(arguments: &[OsString]) -> CommandLine {
     }
 }
 
+/// The verb of the processes in which PDFs are read. It is not for people, so no help names it.
+pub const READ_PDFS: &str = "read-pdfs";
+/// This program, also after its file was replaced by another version.
+const THIS_PROGRAM: &str = "/proc/self/exe";
+
+/// Reads PDFs for another process of this program, with the PDFium library of this path. Returns the exit code.
+fn read_pdfs(library: &Path) -> u8 {
+    match rag::load::run_pdf_worker(library) {
+        Ok(()) => 0,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "{READ_PDFS}: {error}");
+            1
+        }
+    }
+}
+
 /// Runs a command line, with the program's name first, and returns the exit
 /// code. A command line with mistakes, `--help` and a second Ctrl-C end the
 /// process. When this returns, the caller should end the process at once:
 /// threads of in-process models may still be computing.
 pub fn main(arguments: impl IntoIterator<Item = OsString>, connect: Option<lab::Connect>) -> u8 {
-    let arguments = parse(&arguments.into_iter().collect::<Vec<_>>());
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    if let [_, verb, library] = &arguments[..]
+        && verb == READ_PDFS
+    {
+        return read_pdfs(Path::new(library));
+    }
+    // In Python, the extension names the interpreter.
+    if connect.is_none() {
+        let this = PathBuf::from(THIS_PROGRAM);
+        let program = if this.exists() { Some(this) } else { std::env::current_exe().ok() };
+        if let Some(program) = program {
+            rag::load::read_pdfs_with(PdfProgram::new(program, [READ_PDFS]));
+        }
+    }
+    let arguments = parse(&arguments);
     environment::set_quiet(arguments.quiet);
     crate::advice::install_advice();
     let cx = CommandContext::new(arguments.json, connect, command);

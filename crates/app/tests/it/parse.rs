@@ -102,3 +102,87 @@ fn a_document_is_shown_as_each_parser_reads_it() {
     let third = workspace.run(&["document", "owls.txt", "--parser", "3"]).ends_with(1);
     assert!(third.err.contains("there are 2 parsers: 1 text, 2 text=command default=text"), "{}", third.err);
 }
+
+/// A PDF of as many pages, each with a table of three rows without lines around its cells.
+fn pdf(pages: usize) -> Vec<u8> {
+    let cell = |x: u32, y: u32, words: &str| format!("BT /F 10 Tf {x} {y} Td ({words}) Tj ET\n");
+    let rows = [["bird", "weighs", "eats"], ["barn owl", "550 g", "four mice"], ["eagle owl", "2400 g", "a hare"]];
+    let content: String = rows
+        .iter()
+        .zip([700, 680, 660])
+        .flat_map(|(row, y)| row.iter().zip([72, 200, 330]).map(move |(words, x)| cell(x, y, words)))
+        .collect();
+    let kids: Vec<String> = (0..pages).map(|page| format!("{} 0 R", page + 5)).collect();
+    let mut file = format!(
+        "%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n\
+         2 0 obj<</Type/Pages/Kids[{}]/Count {pages}>>endobj\n\
+         3 0 obj<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>endobj\n\
+         4 0 obj<</Length {}>>stream\n{content}\nendstream endobj\n",
+        kids.join(" "),
+        content.len()
+    );
+    for page in 0..pages {
+        file += &format!(
+            "{} 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Contents 4 0 R/Resources<</Font<</F 3 0 R>>>>>>\
+             endobj\n",
+            page + 5
+        );
+    }
+    (file + "trailer<</Root 1 0 R>>\n%%EOF\n").into_bytes()
+}
+
+#[test]
+fn a_table_of_a_pdf_is_lines_by_text_and_rows_by_layout() {
+    if std::env::var_os("REVERIE_TEST_LIBRARIES").is_none() {
+        return skips::skip("REVERIE_TEST_LIBRARIES is not set: no libpdfium");
+    }
+    let workspace = Workspace::new();
+    let space = "parse = [\"text\", \"layout\"]\nchunker = \"sentence\"\nretriever = \"bm25\"";
+    workspace.experiment(space, RECALL);
+    workspace.write("documents/birds.pdf", pdf(1));
+    let lines = workspace.run(&["document", "birds.pdf"]).succeeds();
+    assert!(!lines.out.contains('|') && lines.out.contains("barn owl"), "{}", lines.out);
+    let rows = workspace.run(&["document", "birds.pdf", "--parser", "2"]).succeeds();
+    let table = "| bird | weighs | eats |\n| --- | --- | --- |\n| barn owl | 550 g | four mice |";
+    assert!(rows.out.contains(table), "{}", rows.out);
+    let run = workspace.run(&["run", "--json"]).succeeds().json();
+    assert_eq!((recall(&run, "t01"), recall(&run, "t02")), (1.0, 1.0), "{run}");
+}
+
+#[test]
+fn a_large_pdf_is_read_whole_by_several_processes() {
+    if std::env::var_os("REVERIE_TEST_LIBRARIES").is_none() {
+        return skips::skip("REVERIE_TEST_LIBRARIES is not set: no libpdfium");
+    }
+    let workspace = Workspace::new();
+    workspace.experiment("parse = \"layout\"\nchunker = \"sentence\"\nretriever = \"bm25\"", RECALL);
+    workspace.write("documents/birds.pdf", pdf(300));
+    let document = workspace.run(&["document", "birds.pdf", "--json"]).succeeds().json();
+    let pages = document["pages"].as_array().unwrap();
+    assert_eq!(pages.len(), 300);
+    assert!(pages.iter().zip(1..).all(|(page, number)| page["number"] == number));
+    let text = document["text"].as_str().unwrap();
+    // The tables of all pages are one, as a table over several pages is.
+    assert_eq!((text.matches("barn owl").count(), text.matches("bird").count()), (300, 1), "{}", &text[..500]);
+}
+
+#[test]
+fn a_page_is_read_as_a_picture() {
+    let (Ok(models), Some(_)) = (std::env::var("REVERIE_TEST_MODELS"), std::env::var_os("REVERIE_TEST_LIBRARIES"))
+    else {
+        return skips::skip("REVERIE_TEST_MODELS and REVERIE_TEST_LIBRARIES are not set: no networks for pictures");
+    };
+    let workspace = Workspace::new();
+    let space = "parse = [{ pdf = { ocr = { all_pages = true } } }]\nchunker = \"sentence\"\nretriever = \"bm25\"";
+    workspace.experiment(space, RECALL);
+    workspace.write("documents/birds.pdf", pdf(1));
+    workspace.run(&["plan"]).refused_with(&["space.parse", "pp-ocrv6-small"]);
+    let home = workspace.file("home/models");
+    std::fs::create_dir_all(&home).unwrap();
+    let network = std::path::Path::new(&models).join("pp-ocrv6-small");
+    std::os::unix::fs::symlink(network, home.join("pp-ocrv6-small")).unwrap();
+    let document = workspace.run(&["document", "birds.pdf", "--json"]).succeeds().json();
+    let table = "| bird | weighs | eats |\n| --- | --- | --- |\n| barn owl | 550 g | four mice |\n| eagle owl | 2400 g | a hare |";
+    assert_eq!(document["text"], table, "{document}");
+    assert_eq!(document["problems"], Value::Null, "it was read with confidence: {document}");
+}

@@ -7,7 +7,8 @@ use rag::ReadingProblemKind;
 pub(super) const KIND: WarningKind = WarningKind {
     title: "badly read documents",
     meaning: "Something in these documents was read badly or not at all: characters that could not be decoded, an encoding \
-              that had to be guessed, a font that does not name its letters, a table that does not fit together, or an \
+              that had to be guessed, a font that does not name its letters, a table that does not fit together, a \
+              picture that could hardly be read, or an \
               attachment of another type. What was lost cannot be found.",
     action: "look at how one of the documents was read, which lists what was read badly, and convert the file",
     found: WarningTime::Before,
@@ -34,6 +35,9 @@ fn find(facts: &RunFacts) -> Vec<Finding> {
 fn in_words(kind: ReadingProblemKind) -> (&'static str, &'static str) {
     match kind {
         ReadingProblemKind::NoText => ("has pages without text", "have pages without text"),
+        ReadingProblemKind::LowConfidence => {
+            ("has pages whose pictures could hardly be read", "have pages whose pictures could hardly be read")
+        }
         ReadingProblemKind::BrokenTable => {
             ("has a table that does not fit together", "have tables that do not fit together")
         }

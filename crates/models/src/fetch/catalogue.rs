@@ -47,6 +47,8 @@ pub enum ModelKind {
     Embedding,
     /// Scores passages against a query.
     Rerank,
+    /// Reads the text of pictures.
+    Ocr,
     /// Not a model: a native library that runs models or reads documents.
     Library,
 }
@@ -58,6 +60,7 @@ impl ModelKind {
             Self::Chat => "chat",
             Self::Embedding => "embedding",
             Self::Rerank => "rerank",
+            Self::Ocr => "ocr",
             Self::Library => "library",
         }
     }
@@ -101,7 +104,7 @@ pub struct CatalogueEntry {
     #[serde(default)]
     pub dimensions: usize,
     /// Chat: the context length. Embedding and rerank: tokens beyond this are
-    /// cut. 0 for libraries.
+    /// cut. 0 for libraries and text recognition.
     #[serde(default)]
     pub max_tokens: usize,
     /// The languages that the model reads; `None` for libraries.
@@ -230,7 +233,8 @@ mod tests {
         let mut names = HashSet::new();
         for entry in &Catalogue::embedded().entries {
             assert!(names.insert(&entry.name), "{} is there twice", entry.name);
-            assert!(entry.kind == ModelKind::Library || entry.max_tokens > 0, "{} has no token limit", entry.name);
+            let has_tokens = !matches!(entry.kind, ModelKind::Library | ModelKind::Ocr);
+            assert_eq!(has_tokens, entry.max_tokens > 0, "{}: token limit", entry.name);
             assert!(entry.kind != ModelKind::Embedding || entry.dimensions > 0, "{} has no dimensions", entry.name);
             assert_eq!(entry.kind == ModelKind::Library, entry.languages.is_none(), "languages of {}", entry.name);
             for file in &entry.files {

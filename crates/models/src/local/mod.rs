@@ -8,6 +8,7 @@ use crate::{
 };
 
 mod llama;
+pub(crate) mod ocr;
 mod onnx;
 
 every_provider!(modules local);

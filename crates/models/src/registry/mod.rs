@@ -107,7 +107,7 @@ impl ModelConfig {
             ModelKind::Rerank => {
                 Self::Rerank(RerankConfig::Local(local::rerank_local::Config { model, ..Default::default() }))
             }
-            ModelKind::Library => return None,
+            ModelKind::Ocr | ModelKind::Library => return None,
         })
     }
 

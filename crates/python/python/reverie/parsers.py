@@ -25,6 +25,37 @@ class Text(Component):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Layout(Component):
+    """`layout`: PDFs by the places of their letters: columns one after another, tables with their rows and columns,
+    headings, lists, listings and footnotes, without running headers and page numbers. Other files as `text` reads them.
+
+    When to use it: for PDFs with tables or columns. It takes about one and a half times the time of `text`, and no
+    model. Scanned pages have no letters, so it reads nothing on them.
+    """
+
+    _name: ClassVar[str] = "layout"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ocr(Component):
+    """`ocr`: reads pictures of text: scanned pages, photographs of documents, screenshots.
+
+    When to use it: for scanned PDFs, and for PNG, JPEG, TIFF and WebP files. Pages with letters are read as `layout`
+    reads them; only those without are drawn and recognized, about one in a second on two cores.
+
+    Args:
+        dots_per_inch: How finely a page of a PDF is drawn before it is read, in dots per inch, 72 to 600. Default 200.
+        all_pages: Whether pages that have letters are read as pictures too: for PDFs whose letters are wrong. Default
+            false.
+    """
+
+    _name: ClassVar[str] = "ocr"
+
+    dots_per_inch: int = 200
+    all_pages: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class Command(Component):
     """`command`: a program of this machine reads the file and writes Markdown.
 
@@ -79,5 +110,7 @@ class Parsers:
     """The parsers by their names: `reverie.parser` has them."""
 
     Text = Text
+    Layout = Layout
+    Ocr = Ocr
     Command = Command
     Python = Python

@@ -2,6 +2,7 @@
 //! and whether it was forked.
 
 use pyo3::{exceptions::PyRuntimeError, prelude::*};
+use rag::load::PdfProgram;
 use std::sync::{
     Arc,
     atomic::{AtomicU32, Ordering},
@@ -17,6 +18,7 @@ pub(crate) fn prepare(py: Python<'_>) -> PyResult<()> {
     if let Ok(program) = py.import("sys")?.getattr("executable")?.extract::<String>()
         && !program.is_empty()
     {
+        rag::load::read_pdfs_with(PdfProgram::new(&program, ["-m", "reverie", app::READ_PDFS]));
         rag::python::set_interpreter(program);
     }
     rag::python::set_sink(Arc::new(|printed| {

@@ -124,8 +124,11 @@ fn head(docs: &str) -> String {
     said.take(2).map(paragraph).filter(|said| !said.is_empty()).collect::<Vec<_>>().join("\n\n")
 }
 
+/// The components that an axis can have. Where it can also have a table of them, they are the first choice.
 fn variants(schema: &Value) -> impl Iterator<Item = &Value> {
-    schema["oneOf"].as_array().into_iter().flatten()
+    let first = schema["anyOf"][0]["$ref"].as_str().and_then(|path| schema.pointer(path.strip_prefix('#')?));
+    let components = &first.unwrap_or(schema)["oneOf"];
+    components.as_array().into_iter().flatten()
 }
 
 /// The one entry of a table that has one.

@@ -96,7 +96,7 @@ struct Structure {
 impl Chunker for MarkdownChunker {
     async fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error> {
         let text = &document.text;
-        let structure = if document.format.keeps_headings() {
+        let structure = if document.is_markdown() {
             Structure::of(text)
         } else {
             let whole = Span { start: 0, end: text.len() };

@@ -7,6 +7,7 @@
 use super::headings::clip_title;
 use crate::types::{Heading, Page};
 use pdfium_render::prelude::{PdfBookmark, PdfDestinationViewSettings, PdfDocument};
+use serde::{Deserialize, Serialize};
 
 /// The most bookmarks that are read: a file can hold millions, or a circle.
 const MOST_BOOKMARKS: usize = 20_000;
@@ -16,12 +17,12 @@ const MOST_SEARCHED: usize = 256 << 20;
 const DEEPEST_LEVEL: u32 = 8;
 
 /// A bookmark that points into the document.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Bookmark {
-    title: String,
-    level: u32,
+    pub(super) title: String,
+    pub(super) level: u32,
     /// From 1.
-    page: u32,
+    pub(super) page: u32,
     /// Whether it points to the page as a whole, and so to its top.
     is_top: bool,
 }
@@ -83,14 +84,26 @@ pub(super) fn headings(bookmarks: &[Bookmark], text: &str, pages: &[Page]) -> Ve
     headings
 }
 
+/// Whether a text is a title, whatever its spaces and letter case, with or without a number in front.
+pub(super) fn is_title(text: &str, title: &str) -> bool {
+    let letters = |text: &str| text.chars().filter(|character| !character.is_whitespace()).count();
+    let is_whole = |text: &str| letters(text) == letters(title) && begins(text, title);
+    is_whole(text) || is_whole(without_number(text))
+}
+
+/// A title without the number in front of it.
+fn without_number(text: &str) -> &str {
+    text.trim_start_matches(|character: char| {
+        character.is_ascii_digit() || character.is_whitespace() || matches!(character, '.' | '§')
+    })
+}
+
 /// The first line in `from..to` that begins with a title, whatever its spaces
 /// and letter case, with or without a number in front.
 fn line_with(text: &str, from: usize, to: usize, title: &str) -> Option<usize> {
     let mut start = from;
     for line in text.get(from..to)?.split_inclusive('\n') {
-        let bare = line.trim_start_matches(|character: char| {
-            character.is_ascii_digit() || character.is_whitespace() || matches!(character, '.' | '§')
-        });
+        let bare = without_number(line);
         if begins(&text[start..to], title) || begins(&text[to.min(start + line.len() - bare.len())..to], title) {
             return Some(start);
         }

@@ -1,7 +1,7 @@
 //! `load::format`: what the module of a format declares: how files of the format
 //! are recognized and read.
 
-use super::{LoadError, ParseLimits, Parsed};
+use super::ParseFunction;
 use std::io::Cursor;
 use zip::ZipArchive;
 use zip::result::ZipError;
@@ -11,7 +11,7 @@ pub(super) struct FileFormat {
     /// How the names of such files end, in lower case.
     pub(super) extensions: &'static [&'static str],
     pub(super) signature: Signature,
-    pub(super) parse: fn(&[u8], &ParseLimits) -> Result<Parsed, LoadError>,
+    pub(super) parse: ParseFunction,
     /// Whether its text has its headings as Markdown. In other texts a `#` is
     /// a comment or a number sign.
     pub(super) keeps_headings: bool,

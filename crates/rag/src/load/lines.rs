@@ -96,14 +96,32 @@ pub(super) fn push_clean(output: &mut String, page: &str, vocabulary: &WordCount
                 rest = after.trim_start_matches(is_line_end);
                 continue;
             }
-            '\u{fb00}'..='\u{fb06}' => output.push_str(LIGATURES[character as usize - 0xfb00]),
-            '\u{a0}' => output.push(' '),
-            '\t' => output.push('\t'),
-            '\u{fffe}' | '\u{ffff}' | '\u{feff}' | '\u{200b}' => {}
-            other if other.is_control() => {}
-            other => output.push(other),
+            other => push_character(output, other),
         }
         rest = after;
+    }
+}
+
+/// Appends a text, cleaned, whose hyphens and line ends stay: a listing.
+pub(super) fn push_characters(output: &mut String, text: &str) {
+    for character in text.chars() {
+        match character {
+            '\n' => output.push('\n'),
+            BREAK => output.push('-'),
+            other => push_character(output, other),
+        }
+    }
+}
+
+/// Appends a character as it is searched for; one that means nothing is left out.
+fn push_character(output: &mut String, character: char) {
+    match character {
+        '\u{fb00}'..='\u{fb06}' => output.push_str(LIGATURES[character as usize - 0xfb00]),
+        '\u{a0}' => output.push(' '),
+        '\t' => output.push('\t'),
+        '\u{fffe}' | '\u{ffff}' | '\u{feff}' | '\u{200b}' => {}
+        other if other.is_control() => {}
+        other => output.push(other),
     }
 }
 

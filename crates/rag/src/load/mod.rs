@@ -9,12 +9,14 @@ mod file_state;
 mod filter;
 mod format;
 mod headings;
+mod layout;
 mod lines;
 mod markup;
 mod nesting;
 mod office_package;
 mod open_document;
 mod package;
+mod pdf_page;
 mod sheet;
 mod similar_names;
 mod sniff;
@@ -32,14 +34,17 @@ pub use file_state::FileState;
 pub(crate) use filter::MATCHING;
 #[cfg(test)]
 pub(crate) use markdown::headings as markdown_headings;
-pub use pdf::bind_pdfium;
+pub(crate) use pdf::PagePictures;
+pub use pdf::{PdfProgram, bind_pdfium, read_pdfs_with, run_pdf_worker};
 pub use similar_names::similar_names;
 pub use source::{Listing, Source, SourceFile};
 pub(crate) use written::{returned_document, written_document};
 
 use crate::types::{Heading, Metadata, Page, ReadingProblem, Span, Table};
 use format::{FileFormat, formats};
+use models::{Picture, PictureError, RecognizedPage};
 use serde::{Deserialize, Serialize};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use store::Key;
 use table::BuiltTable;
 
@@ -82,6 +87,9 @@ pub const VERSION: u32 = 5;
 /// Below this size nothing counts as expansion: a small file of one repeated
 /// word is not a bomb.
 const ALWAYS_ALLOWED: u64 = 16 << 20;
+
+/// A picture is read as a page of this width, in points.
+const PICTURE_POINTS: f32 = 600.0;
 
 /// The longest title that is kept, in characters: every chunk below it repeats it.
 const TITLE_CHARACTERS: usize = 200;
@@ -197,6 +205,9 @@ pub enum LoadError {
     /// A library that this format needs cannot be used.
     #[error("{0}")]
     Library(String),
+    /// It was not read this time, which says nothing about the file.
+    #[error("not read: {0}")]
+    NotRead(String),
 }
 
 /// A file that gave no document, by name and reason.
@@ -284,6 +295,13 @@ impl Document {
         Self { tables, ..self }
     }
 
+    /// Whether its text has headings, tables and listings as Markdown.
+    pub(crate) fn is_markdown(&self) -> bool {
+        let is_written = |heading: &Heading| self.text.get(heading.start..).is_some_and(|text| text.starts_with('#'));
+        self.format.keeps_headings()
+            || self.format == Format::Pdf && (!self.tables.is_empty() || self.headings.iter().any(is_written))
+    }
+
     /// The page that holds a byte of the text; white space behind a page
     /// belongs to it.
     pub(crate) fn page_at(&self, byte: usize) -> Option<&Page> {
@@ -303,7 +321,85 @@ impl Document {
 /// # Errors
 /// Typed reasons; a panic in a parser is caught and reported as `Broken`.
 pub fn parse(path: &str, bytes: &[u8], limits: &ParseLimits) -> Result<Document, LoadError> {
-    let (parsed, format) = parse_format(path, bytes, limits)?;
+    parse_by(path, bytes, limits, |format| format.definition().parse)
+}
+
+/// As [`parse`], and PDFs by the places of their letters.
+///
+/// # Errors
+/// As [`parse`].
+pub(crate) fn parse_layout(path: &str, bytes: &[u8], limits: &ParseLimits) -> Result<Document, LoadError> {
+    parse_by(path, bytes, limits, |format| match format {
+        Format::Pdf => pdf::parse_layout,
+        other => other.definition().parse,
+    })
+}
+
+/// Reads the text of a picture.
+pub(crate) type Recognize<'a> = dyn Fn(Picture) -> Result<RecognizedPage, LoadError> + 'a;
+
+/// As [`parse_layout`], and pages of PDFs that have no letters as pictures, whose text `recognize` reads.
+///
+/// # Errors
+/// As [`parse`], and those of `recognize`.
+pub(crate) fn parse_recognized(
+    path: &str,
+    bytes: &[u8],
+    limits: &ParseLimits,
+    pictures: &PagePictures,
+    recognize: &Recognize<'_>,
+) -> Result<Document, LoadError> {
+    limits.check_file(bytes.len() as u64)?;
+    let format = sniff::format(path, bytes)?;
+    if format != Format::Pdf {
+        return parse(path, bytes, limits);
+    }
+    let of_file = limits.for_file(bytes.len());
+    let parsed = caught(|| pdf::parse_recognized(bytes, &of_file, pictures, recognize), &of_file)?;
+    document(path, bytes, format, parsed)
+}
+
+/// The document of a picture, whose text `recognize` reads: one page.
+///
+/// # Errors
+/// If the picture is damaged, too large or has no text, and those of `recognize`.
+pub(crate) fn parse_picture(
+    path: &str,
+    bytes: &[u8],
+    limits: &ParseLimits,
+    recognize: &Recognize<'_>,
+) -> Result<Document, LoadError> {
+    limits.check_file(bytes.len() as u64)?;
+    let read = || {
+        let picture = Picture::decode(bytes).map_err(|error| match error {
+            PictureError::TooLarge(reason) => LoadError::OverLimit(reason),
+            PictureError::Broken(reason) => LoadError::Broken(reason),
+        })?;
+        // The text of a page that is 600 points wide has a size of about ten.
+        let scale = PICTURE_POINTS / picture.width.max(1) as f32;
+        let pages = layout::recognized_pages(vec![(1, recognize(picture)?, scale)]);
+        layout::document(pages, &[], limits)
+    };
+    let parsed = caught(read, limits)?;
+    document(path, bytes, Format::Markdown, parsed)
+}
+
+/// Parses as `function_of` the format does.
+fn parse_by(
+    path: &str,
+    bytes: &[u8],
+    limits: &ParseLimits,
+    function_of: fn(Format) -> ParseFunction,
+) -> Result<Document, LoadError> {
+    limits.check_file(bytes.len() as u64)?;
+    let format = sniff::format(path, bytes)?;
+    let (limits, function) = (limits.for_file(bytes.len()), function_of(format));
+    let parsed = caught(|| function(bytes, &limits), &limits)?;
+    document(path, bytes, format, parsed)
+}
+
+/// The document of what was parsed.
+fn document(path: &str, bytes: &[u8], format: Format, parsed: Parsed) -> Result<Document, LoadError> {
     let document = Document {
         path: path.to_owned(),
         content: Key::of_bytes(bytes),
@@ -393,22 +489,24 @@ impl Parsed {
     }
 }
 
-/// Parses by the format of the bytes. A panic in a parser concerns only this
-/// file.
-fn parse_format(path: &str, bytes: &[u8], limits: &ParseLimits) -> Result<(Parsed, Format), LoadError> {
-    limits.check_file(bytes.len() as u64)?;
-    let format = sniff::format(path, bytes)?;
-    let limits = &limits.for_file(bytes.len());
-    match std::panic::catch_unwind(|| (format.definition().parse)(bytes, limits)) {
+/// Makes the text of a file's bytes.
+type ParseFunction = fn(&[u8], &ParseLimits) -> Result<Parsed, LoadError>;
+
+/// Runs a parser. A panic in it concerns only this file.
+fn caught(parse: impl FnOnce() -> Result<Parsed, LoadError>, limits: &ParseLimits) -> Result<Parsed, LoadError> {
+    match catch_unwind(AssertUnwindSafe(parse)) {
         Ok(parsed) => {
             let parsed = parsed?;
             limits.check_text(parsed.text.len())?;
-            Ok((parsed, format))
+            Ok(parsed)
         }
-        Err(panic) => {
-            let message = panic.downcast_ref::<String>().map(String::as_str);
-            let message = message.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message");
-            Err(LoadError::Broken(format!("the parser panicked: {message}")))
-        }
+        Err(panic) => Err(LoadError::Broken(panic_message(&*panic))),
     }
+}
+
+/// What a panic in a parser said.
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+    let message = panic.downcast_ref::<String>().map(String::as_str);
+    let message = message.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message");
+    format!("the parser panicked: {message}")
 }

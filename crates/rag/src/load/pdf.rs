@@ -1,29 +1,37 @@
-//! `load::pdf`: the text of a PDF, page by page, with PDFium. The library is
-//! loaded at run time, once per process, by [`bind_pdfium`].
+//! `load::pdf`: the text of a PDF, page by page, with PDFium. The library is loaded at run time, once per process, by
+//! [`bind_pdfium`].
 //!
-//! PDFium is not thread-safe, so one file is read at a time; more speed comes
-//! from more processes, not from more threads.
+//! PDFium is not thread-safe. Programs that call [`read_pdfs_with`] read PDFs in processes of their own, as many at once
+//! as there are cores; otherwise one file is read at a time.
 
-use super::bookmarks;
+mod copies;
+mod pages;
+mod processes;
+mod worker;
+
 use super::format::{FileFormat, Signature};
 use super::lines::{self, WordCounts};
-use super::{LoadError, ParseLimits, Parsed, sniff};
-use crate::types::{Page, ReadingProblem, ReadingProblemKind, Span};
-use pdfium_render::prelude::{
-    PdfDocument, PdfDocumentMetadataTagType, PdfPage, PdfRect, Pdfium, PdfiumError, PdfiumInternalError,
-};
-use std::path::Path;
+use super::pdf_page::{UnreadPage, problems};
+use super::{LoadError, ParseLimits, Parsed, Recognize, bookmarks, layout, sniff};
+use crate::types::{Page, Span};
+use models::Picture;
+use pages::{PageReading, PdfFacts, PdfPages, SEGMENT_PAGES, not_opened};
+use pdfium_render::prelude::{PdfDocument, Pdfium};
+use processes::MOST_FAILED_PAGES;
+pub use processes::{PdfProgram, read_pdfs_with};
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
+pub use worker::run_pdf_worker;
 
 static PDFIUM: OnceLock<Pdfium> = OnceLock::new();
+/// Where the library lies.
+static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
 /// Held from opening a file to closing it, and while the library is loaded.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// A PDF with fewer characters than this on average, and most pages without any, is a scan.
 const CHARACTERS_PER_PAGE: usize = 100;
-/// So many symbols without a letter on a page may be the marks of its lists.
-const UNMAPPED: usize = 20;
-
 /// Loads the PDFium library. A second call does nothing.
 ///
 /// # Errors
@@ -33,7 +41,8 @@ pub fn bind_pdfium(path: &Path) -> Result<(), LoadError> {
     if PDFIUM.get().is_none() {
         let bindings = Pdfium::bind_to_library(path)
             .map_err(|error| LoadError::Library(format!("{} cannot be used as libpdfium: {error}", path.display())))?;
-        // No other thread sets it while the guard is held.
+        // No other thread sets them while the guard is held.
+        let _ = LIBRARY.set(path.to_owned());
         let _ = PDFIUM.set(Pdfium::new(bindings));
     }
     Ok(())
@@ -44,7 +53,7 @@ pub(super) const FORMAT: FileFormat = FileFormat {
     signature: Signature::Bytes(is_pdf),
     parse,
     keeps_headings: false,
-    without_text: "no text could be extracted (scanned pages need OCR first)",
+    without_text: "no text could be extracted (scanned pages have no letters: the parser `ocr` reads them)",
     library: Some("libpdfium"),
     #[cfg(test)]
     sample: || super::format::sample::Sample::plain("a.pdf", &super::tests::pdf::sample()),
@@ -61,77 +70,194 @@ fn is_pdf(bytes: &[u8], is_named_pdf: bool) -> bool {
     }
 }
 
+/// The text of a PDF line by line, in the order in which it was written.
 fn parse(bytes: &[u8], limits: &ParseLimits) -> Result<Parsed, LoadError> {
-    let Some(pdfium) = PDFIUM.get() else {
-        return Err(LoadError::NoLibrary("PDF needs libpdfium, which is not installed".to_owned()));
+    read(bytes, PageReading::Lines, limits)
+}
+
+/// The text of a PDF by the places of its letters: columns, tables, headings.
+pub(super) fn parse_layout(bytes: &[u8], limits: &ParseLimits) -> Result<Parsed, LoadError> {
+    read(bytes, PageReading::Layout, limits)
+}
+
+fn read(bytes: &[u8], reading: PageReading, limits: &ParseLimits) -> Result<Parsed, LoadError> {
+    let (facts, pages) = OpenPdf::open(bytes)?.read(reading, limits)?;
+    let parsed = match pages {
+        PdfPages::Lines(pages) => from_lines(&pages, &facts)?,
+        PdfPages::Layout(pages) => layout::document(pages, &facts.bookmarks, limits)?,
+        PdfPages::Pictures(_) => Parsed::default(),
     };
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let document = pdfium.load_pdf_from_byte_slice(bytes, None).map_err(|error| reason(&error))?;
-    let count = u32::try_from(document.pages().len()).unwrap_or(0);
+    finish(parsed, facts)
+}
+
+fn finish(parsed: Parsed, facts: PdfFacts) -> Result<Parsed, LoadError> {
+    refuse_scans(&parsed)?;
+    let title = facts.title.or(parsed.title);
+    Ok(Parsed { title, author: facts.author, ..parsed }.with("date", facts.date))
+}
+
+/// Which pages of a PDF are read as pictures, and how they are drawn.
+pub(crate) struct PagePictures {
+    /// A page is drawn with so many dots per inch.
+    pub(crate) dots_per_inch: u32,
+    /// Whether pages that have letters are read as pictures too.
+    pub(crate) all_pages: bool,
+}
+
+/// The text of a PDF as [`parse_layout`] gives it. Pages without letters are drawn, and `recognize` reads the pictures.
+///
+/// # Errors
+/// As [`parse_layout`], and those of `recognize`.
+pub(super) fn parse_recognized(
+    bytes: &[u8],
+    limits: &ParseLimits,
+    pictures: &PagePictures,
+    recognize: &Recognize<'_>,
+) -> Result<Parsed, LoadError> {
+    let pdf = OpenPdf::open(bytes)?;
+    let (facts, PdfPages::Layout(mut pages)) = pdf.read(PageReading::Layout, limits)? else {
+        return Err(LoadError::Broken("its pages were read in another way".to_owned()));
+    };
+    let (mut recognized, mut failed) = (Vec::new(), 0);
+    for (number, page) in (1..).zip(&mut pages) {
+        if !(page.is_blank() || pictures.all_pages) {
+            continue;
+        }
+        match pdf.draw(number, pictures.dots_per_inch)? {
+            Ok((picture, points)) => {
+                let scale = points / picture.width.max(1) as f32;
+                recognized.push((number, recognize(picture)?, scale));
+            }
+            Err(reason) => {
+                failed += 1;
+                if failed > MOST_FAILED_PAGES {
+                    return Err(LoadError::Broken(format!(
+                        "more than {MOST_FAILED_PAGES} of its pages cannot be drawn"
+                    )));
+                }
+                if page.is_blank() {
+                    *page = layout::ReadPage::unread(number, reason);
+                }
+            }
+        }
+    }
+    for page in layout::recognized_pages(recognized) {
+        let place = page.number() as usize - 1;
+        pages[place] = page;
+    }
+    finish(layout::document(pages, &facts.bookmarks, limits)?, facts)
+}
+
+/// A PDF that is being read, in this process or in others.
+struct OpenPdf<'b> {
+    pdfium: &'static Pdfium,
+    library: &'static Path,
+    bytes: &'b [u8],
+    /// The file that other processes read; pictures are written beside it.
+    copy: tempfile::NamedTempFile,
+    folder: tempfile::TempDir,
+}
+
+impl<'b> OpenPdf<'b> {
+    fn open(bytes: &'b [u8]) -> Result<Self, LoadError> {
+        let (Some(pdfium), Some(library)) = (PDFIUM.get(), LIBRARY.get()) else {
+            return Err(LoadError::NoLibrary("PDF needs libpdfium, which is not installed".to_owned()));
+        };
+        let written = || -> std::io::Result<(tempfile::TempDir, tempfile::NamedTempFile)> {
+            copies::remove_left_copies();
+            let folder = tempfile::Builder::new().prefix(&copies::prefix()).tempdir()?;
+            let mut copy = tempfile::Builder::new().suffix(".pdf").tempfile_in(folder.path())?;
+            if processes::program().is_some() {
+                copy.write_all(bytes)?;
+                copy.flush()?;
+            }
+            Ok((folder, copy))
+        };
+        let not_written =
+            |error: std::io::Error| LoadError::NotRead(format!("a copy of it cannot be written: {error}"));
+        let (folder, copy) = written().map_err(not_written)?;
+        Ok(Self { pdfium, library, bytes, copy, folder })
+    }
+
+    fn read(&self, reading: PageReading, limits: &ParseLimits) -> Result<(PdfFacts, PdfPages), LoadError> {
+        if let Some(program) = processes::program() {
+            return processes::read(program, self.library, self.copy.path(), reading, limits);
+        }
+        self.with_document(|document| {
+            let facts = PdfFacts::of(document);
+            check_pages(facts.pages, limits)?;
+            let mut pages = PdfPages::none(reading);
+            for first in (1..=facts.pages).step_by(SEGMENT_PAGES as usize) {
+                let last = facts.pages.min(first + SEGMENT_PAGES - 1);
+                pages.append(PdfPages::read(document, first..=last, reading, true, &[], self.copy.path()));
+                limits.check_text(pages.size())?;
+            }
+            Ok((facts, pages))
+        })
+    }
+
+    /// A page as a picture, with its width in points.
+    fn draw(&self, number: u32, dots_per_inch: u32) -> Result<Result<(Picture, f32), UnreadPage>, LoadError> {
+        let pages = match processes::program() {
+            Some(program) => processes::draw(program, self.library, self.copy.path(), number, dots_per_inch)?,
+            None => self.with_document(|document| {
+                let reading = PageReading::Pictures { dots_per_inch };
+                Ok(PdfPages::read(document, number..=number, reading, false, &[], self.copy.path()))
+            })?,
+        };
+        let PdfPages::Pictures(mut pictures) = pages else { return Ok(Err(UnreadPage::Damaged)) };
+        let drawn = match pictures.pop().unwrap_or(Err(UnreadPage::Damaged)) {
+            Ok(drawn) => drawn,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        // Nothing outside the folder is read or removed, whatever a process answers.
+        let is_file = std::fs::symlink_metadata(&drawn.file).is_ok_and(|file| file.is_file());
+        if drawn.file.parent() != Some(self.folder.path()) || !is_file {
+            return Ok(Err(UnreadPage::Damaged));
+        }
+        let not_read = |error| LoadError::NotRead(format!("the picture of a page cannot be read: {error}"));
+        let pixels = std::fs::read(&drawn.file).map_err(not_read)?;
+        // Removed with the folder in any case.
+        let _ = std::fs::remove_file(&drawn.file);
+        let (width, height) = (drawn.width, drawn.height);
+        if width == 0 || pixels.len() != width * height {
+            return Ok(Err(UnreadPage::Damaged));
+        }
+        Ok(Ok((Picture { width, height, channels: 1, pixels }, drawn.points)))
+    }
+
+    fn with_document<T>(&self, read: impl FnOnce(&PdfDocument<'_>) -> Result<T, LoadError>) -> Result<T, LoadError> {
+        let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let document = self.pdfium.load_pdf_from_byte_slice(self.bytes, None).map_err(|error| not_opened(&error))?;
+        read(&document)
+    }
+}
+
+fn check_pages(count: u32, limits: &ParseLimits) -> Result<(), LoadError> {
     if count > limits.pages {
         return Err(LoadError::OverLimit(format!("{count} pages, and at most {} are read", limits.pages)));
     }
+    Ok(())
+}
 
-    let mut parsed = Parsed {
-        title: metadata(&document, PdfDocumentMetadataTagType::Title),
-        author: metadata(&document, PdfDocumentMetadataTagType::Author),
-        ..Parsed::default()
-    }
-    .with("date", metadata(&document, PdfDocumentMetadataTagType::CreationDate).as_deref().and_then(day));
-    let page = |number: u32| document.pages().get(i32::try_from(number - 1).ok()?).ok();
-    let mut pages: Vec<Option<String>> = Vec::new();
-    let mut size = 0;
-    for number in 1..=count {
-        let text = page(number).and_then(|page| page_text(&page));
-        size += text.as_ref().map_or(0, String::len);
-        limits.check_text(size)?;
-        pages.push(text);
-    }
-    if pages.iter().all(Option::is_none) {
+fn from_lines(pages: &[Result<String, UnreadPage>], facts: &PdfFacts) -> Result<Parsed, LoadError> {
+    if pages.iter().all(Result::is_err) {
         return Err(LoadError::Broken("no page can be read".to_owned()));
     }
+    let mut parsed = Parsed::default();
     let vocabulary = WordCounts::of(pages.iter().flatten());
-    for (number, page) in (1u32..).zip(&pages) {
+    for (number, page) in (1u32..).zip(pages) {
         if number > 1 {
             parsed.text.push_str("\n\n");
         }
         let start = parsed.text.len();
         lines::push_clean(&mut parsed.text, page.as_deref().unwrap_or_default(), &vocabulary);
-        let problems = problems(number, page.as_deref(), &parsed.text[start..]);
-        parsed.problems.extend(problems);
+        let text = &parsed.text[start..];
+        parsed.problems.extend(problems(number, page.as_ref().err().copied(), text.trim().is_empty(), text));
         parsed.pages.push(Page { number, span: Span { start, end: parsed.text.len() } });
     }
-    parsed.headings = bookmarks::headings(&bookmarks::read(&document), &parsed.text, &parsed.pages);
-    refuse_scans(&parsed)?;
+    parsed.headings = bookmarks::headings(&facts.bookmarks, &parsed.text, &parsed.pages);
     Ok(parsed)
-}
-
-/// What was read badly on a page: `raw` as PDFium gives it, none where the page is damaged, and `text` as it is kept.
-fn problems(number: u32, raw: Option<&str>, text: &str) -> Vec<ReadingProblem> {
-    let mut found = Vec::new();
-    let mut tell = |kind, detail: String| found.push(ReadingProblem { kind, page: Some(number), detail });
-    if raw.is_none() {
-        tell(ReadingProblemKind::UnreadPart, "the page is damaged".to_owned());
-    } else if text.trim().is_empty() {
-        tell(ReadingProblemKind::NoText, "the page has no text".to_owned());
-    }
-    let replaced = text.matches('\u{fffd}').count();
-    if replaced > 0 {
-        tell(ReadingProblemKind::ReplacedCharacters, format!("{} on the page", characters(replaced, "U+FFFD")));
-    }
-    // Fonts that do not name their letters give numbers that Unicode leaves to each program.
-    let unmapped = text.chars().filter(|character| matches!(character, '\u{e000}'..='\u{f8ff}')).count();
-    if unmapped > UNMAPPED {
-        tell(
-            ReadingProblemKind::UnmappedFont,
-            format!("{} on the page", characters(unmapped, "symbols without a letter")),
-        );
-    }
-    found
-}
-
-fn characters(count: usize, what: &str) -> String {
-    format!("{count} {} as {what}", if count == 1 { "character stands" } else { "characters stand" })
 }
 
 /// Scanned books, and books whose fonts do not name their letters, often have a
@@ -141,47 +267,11 @@ fn refuse_scans(parsed: &Parsed) -> Result<(), LoadError> {
     let pages = parsed.pages.len();
     let with_text = parsed.pages.iter().filter(|page| !page.span.is_empty()).count();
     if with_text * 2 < pages && parsed.text.trim().len() < CHARACTERS_PER_PAGE * pages {
-        let reason =
-            format!("only {with_text} of {pages} pages have text, and few characters (scanned pages need OCR first)");
+        let reason = format!(
+            "only {with_text} of {pages} pages have text, and few characters (scanned pages have no letters: the parser `ocr` \
+             reads them)"
+        );
         return Err(LoadError::Empty(reason));
     }
     Ok(())
-}
-
-fn reason(error: &PdfiumError) -> LoadError {
-    match error {
-        PdfiumError::PdfiumLibraryInternalError(
-            PdfiumInternalError::PasswordError | PdfiumInternalError::SecurityError,
-        ) => LoadError::Encrypted,
-        PdfiumError::PdfiumLibraryInternalError(PdfiumInternalError::FormatError) => {
-            LoadError::Broken("PDFium finds no PDF in it (damaged or cut short)".to_owned())
-        }
-        other => LoadError::Broken(format!("PDFium: {other}")),
-    }
-}
-
-fn metadata(document: &PdfDocument<'_>, tag: PdfDocumentMetadataTagType) -> Option<String> {
-    let value = document.metadata().get(tag)?;
-    let value = value.value().split_whitespace().collect::<Vec<_>>().join(" ");
-    (!value.is_empty()).then_some(value)
-}
-
-/// The day of a date such as `D:20240501120000Z`.
-fn day(date: &str) -> Option<String> {
-    let digits = date.strip_prefix("D:").unwrap_or(date).get(..8)?;
-    let is_day = digits.bytes().all(|byte| byte.is_ascii_digit());
-    is_day.then(|| format!("{}-{}-{}", &digits[..4], &digits[4..6], &digits[6..]))
-}
-
-/// A page's text in reading order, or none where the page is damaged.
-fn page_text(page: &PdfPage<'_>) -> Option<String> {
-    let text = page.text().ok()?;
-    // `all()` drops text outside a box from (0, 0), so pages with other
-    // coordinates would lose text.
-    let all = text.inside_rect(PdfRect::new_from_values(-1e6, -1e6, 1e6, 1e6));
-    if all.is_empty() && !text.is_empty() {
-        // Half of a surrogate pair makes the text of a whole page undecodable, so each character is read alone.
-        return Some(text.chars().iter().filter_map(|character| character.unicode_char()).collect());
-    }
-    Some(all)
 }

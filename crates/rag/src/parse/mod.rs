@@ -1,13 +1,15 @@
 //! `parse`: a file becomes a document. The default reads every format by itself; other parsers read some formats, or
 //! all, in another way.
 
+pub use ocr::set_model_directory;
+
 use crate::{
     AxisValue, Choice, Component, Context, Document, Error,
     component::components,
     load::{Format, LoadError, MATCHING, ParseLimits, format_of},
 };
 use glob::Pattern;
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser::SerializeMap};
 use serde_json::{Map, Value, json};
 use std::{borrow::Cow, collections::BTreeMap, fmt};
@@ -17,6 +19,8 @@ components! {
     #[derive(schemars::JsonSchema)]
     pub enum ParserConfig builds Box<dyn Parser>, each crate::Component {
         Text => text,
+        Layout => layout,
+        Ocr => ocr,
         Command => command,
         Python => python,
     }
@@ -37,13 +41,22 @@ pub trait Parser: Send + Sync {
 pub enum ParseError {
     /// The file gives none, now and later.
     #[error(transparent)]
-    Rejected(#[from] LoadError),
+    Rejected(LoadError),
     /// It was not read this time, which says nothing about the file.
     #[error("{0}")]
     Failed(String),
     /// The parser cannot work on any file.
     #[error(transparent)]
     Component(#[from] Error),
+}
+
+impl From<LoadError> for ParseError {
+    fn from(error: LoadError) -> Self {
+        match error {
+            LoadError::NotRead(reason) => Self::Failed(reason),
+            other => Self::Rejected(other),
+        }
+    }
 }
 
 /// Which parser reads which file. In a file: the name of a parser, a parser with its settings, or a table of formats and
@@ -205,11 +218,24 @@ fn one_parser<E: de::Error>(written: Value) -> Result<ParserConfig, E> {
 
 impl JsonSchema for ParseConfig {
     fn schema_name() -> Cow<'static, str> {
-        ParserConfig::schema_name()
+        "ParseConfig".into()
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        ParserConfig::json_schema(generator)
+        let parser = generator.subschema_for::<ParserConfig>();
+        let names: Vec<Value> = Format::ALL.iter().map(|format| json!(format)).chain([json!(DEFAULT)]).collect();
+        json_schema!({
+            "anyOf": [
+                parser,
+                {
+                    "description": "By format or pattern, and `default` for all other files.",
+                    "type": "object",
+                    "minProperties": 1,
+                    "propertyNames": { "anyOf": [{ "enum": names }, { "pattern": r"[*?\[/.]" }] },
+                    "additionalProperties": { "anyOf": [{ "enum": ParserConfig::NAMES }, parser] },
+                },
+            ],
+        })
     }
 }
 

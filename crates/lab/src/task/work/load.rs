@@ -11,7 +11,7 @@ use crate::{
 use async_trait::async_trait;
 use rag::{
     Context,
-    load::{self, ParseLimits, ReadError, Rejected, SourceFile, Unread},
+    load::{self, LoadError, ParseLimits, ReadError, Rejected, SourceFile, Unread},
     parse::{FileParser, ParseError, Parser},
 };
 use serde_json::json;
@@ -68,7 +68,7 @@ impl LoadWork {
                 Err(ReadError::Rejected(reason)) => Err(reason),
                 Err(ReadError::Failed { .. }) => return None,
             };
-            (read::key(&content) == *key).then(|| row(file, content, &limits))
+            (read::key(&content) == *key).then(|| row(file, content, &limits).ok()).flatten()
         };
         compute(move || files.iter().map(load).collect()).await
     }
@@ -86,7 +86,7 @@ async fn load_file(
         Err(unread) => return Ok(Err(unread)),
     };
     let (path, file) = (file.path.clone(), file.clone());
-    let Some(parser) = parser else { return compute(move || Ok(row(&file, content, &limits))).await };
+    let Some(parser) = parser else { return compute(move || row(&file, content, &limits)).await };
     let parse = move || content.map_err(ParseError::from).and_then(|bytes| parser.parse(&file.path, &bytes, &limits));
     match compute(parse).await? {
         Ok(document) => Ok(Ok(DocumentRow::Document(document))),
@@ -96,10 +96,12 @@ async fn load_file(
     }
 }
 
-/// The document of a file's content, or why there is none.
-fn row(file: &SourceFile, content: ReadContent, limits: &ParseLimits) -> DocumentRow {
+/// The document of a file's content, or why there is none, if the file was read.
+fn row(file: &SourceFile, content: ReadContent, limits: &ParseLimits) -> Result<DocumentRow, Unread> {
+    let path = || file.path.clone();
     match content.and_then(|bytes| load::parse(&file.path, &bytes, limits)) {
-        Ok(document) => DocumentRow::Document(document),
-        Err(reason) => DocumentRow::Rejected(Rejected { path: file.path.clone(), reason }),
+        Ok(document) => Ok(DocumentRow::Document(document)),
+        Err(LoadError::NotRead(reason)) => Err(Unread { path: path(), reason }),
+        Err(reason) => Ok(DocumentRow::Rejected(Rejected { path: path(), reason })),
     }
 }

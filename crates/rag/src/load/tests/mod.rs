@@ -3,6 +3,7 @@
 
 mod conformance;
 mod fuzz;
+mod layout;
 pub(super) mod pdf;
 mod pins;
 

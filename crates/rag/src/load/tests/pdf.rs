@@ -5,7 +5,7 @@ use super::super::*;
 use super::assert_pages_fit;
 
 /// Writes a PDF: a header, these objects, a cross-reference table, a trailer.
-fn pdf(objects: &[String], trailer: &str) -> Vec<u8> {
+pub(super) fn pdf(objects: &[String], trailer: &str) -> Vec<u8> {
     let mut bytes = b"%PDF-1.7\n%\xE2\xE3\xCF\xD3\n".to_vec();
     let mut table = String::from("0000000000 65535 f \n");
     for (index, object) in objects.iter().enumerate() {
@@ -21,7 +21,7 @@ fn pdf(objects: &[String], trailer: &str) -> Vec<u8> {
     bytes
 }
 
-fn page_with(content: &str) -> String {
+pub(super) fn page_with(content: &str) -> String {
     format!("<< /Length {} >>\nstream\n{content}\nendstream", content.len())
 }
 

@@ -1,0 +1,260 @@
+//! Text recognition (OCR): the lines of a page that is a picture, and their texts. The networks are those of PP-OCRv6
+//! (small), run by ONNX Runtime.
+//!
+//! Sources: PP-OCR (Du et al. 2020, arXiv:2009.09941) and its later versions; the constants are those of the package
+//! `rapidocr` 3.10, from which the files come. Differences: a page is looked at with at most a million pixels; instead of
+//! the network for directions, the confidence of five lines decides which way up a page is.
+
+mod detection;
+mod direction;
+mod geometry;
+mod picture;
+mod recognition;
+mod runtime;
+
+use super::onnx;
+use crate::{Error, ModelDirectory, ModelKind, locked};
+use detection::{Detector, TextBox};
+use direction::SURE;
+use geometry::{Point, Rectangle};
+use ort::environment::Environment;
+pub use picture::{Picture, PictureError};
+use recognition::{RecognizedText, Recognizer, groups};
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The networks, as the catalogue calls them.
+pub const MODEL: &str = "pp-ocrv6-small";
+const DETECTION: &str = "detection.onnx";
+const RECOGNITION: &str = "recognition.onnx";
+/// A text with less confidence is left out: it is noise, a picture, or a line of a table.
+const LEAST_CONFIDENCE: f32 = 0.5;
+
+/// A line of text on a page that was put straight, so that most lines are level. Places are in pixels of the picture.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecognizedLine {
+    /// Its text, with spaces between words. A cell of a table is mostly a line of its own.
+    pub text: String,
+    /// How sure the network is of it, from 0 to 1.
+    pub confidence: f32,
+    /// Its left side.
+    pub left: f32,
+    /// Its upper side.
+    pub top: f32,
+    /// Its right side.
+    pub right: f32,
+    /// Its lower side.
+    pub bottom: f32,
+}
+
+/// What was read on a page.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RecognizedPage {
+    /// Its lines, in no order.
+    pub lines: Vec<RecognizedLine>,
+    /// The size of the page as it is read: that of the picture, or turned by 90 degrees.
+    pub width: f32,
+    /// See `width`.
+    pub height: f32,
+}
+
+/// Reads the text of pictures, one picture at a time on all its threads.
+#[derive(Debug)]
+pub struct TextRecognizer {
+    engine: Mutex<OcrEngine>,
+}
+
+impl TextRecognizer {
+    /// Opens the networks, which use so many threads.
+    ///
+    /// # Errors
+    /// If the networks or ONNX Runtime are not here, or are not what they should be.
+    pub fn open(directory: &ModelDirectory, threads: usize) -> Result<Self, Error> {
+        let files = directory.locate(MODEL, ModelKind::Ocr)?;
+        let environment = onnx::library(directory)?;
+        Ok(Self { engine: Mutex::new(OcrEngine::open(&environment, &files.folder, threads)?) })
+    }
+
+    /// Reads a page.
+    ///
+    /// # Errors
+    /// If a network cannot be run.
+    pub fn read(&self, picture: &Picture) -> Result<RecognizedPage, Error> {
+        locked(&self.engine).read(picture)
+    }
+}
+
+/// A line where it is on the picture.
+#[derive(Debug, Clone)]
+struct ReadLine {
+    text: String,
+    confidence: f32,
+    rectangle: Rectangle,
+}
+
+#[derive(Debug)]
+struct OcrEngine {
+    detector: Detector,
+    /// Each reads lines on a thread of its own.
+    recognizers: Vec<Recognizer>,
+}
+
+impl OcrEngine {
+    fn open(environment: &Environment, folder: &Path, threads: usize) -> Result<Self, Error> {
+        let threads = threads.max(1);
+        let detector = Detector::new(runtime::open(environment, &folder.join(DETECTION), threads)?);
+        let recognizer = |_| Recognizer::new(runtime::open(environment, &folder.join(RECOGNITION), 1)?);
+        let recognizers = (0..threads).map(recognizer).collect::<Result<_, _>>()?;
+        Ok(Self { detector, recognizers })
+    }
+
+    fn read(&mut self, picture: &Picture) -> Result<RecognizedPage, Error> {
+        let mut boxes = self.detector.detect(picture)?;
+        let mut turns = 0;
+        let mut turned = None;
+        if direction::lies_on_side(&boxes) {
+            turns = 1;
+            boxes = self.detector.detect(turned.insert(picture.quarter_turned(turns)))?;
+        }
+        if self.stands_on_head(turned.as_ref().unwrap_or(picture), &boxes)? {
+            turns += 2;
+            boxes = self.detector.detect(turned.insert(picture.quarter_turned(turns)))?;
+        }
+        let page = turned.as_ref().unwrap_or(picture);
+        let mut lines = self.read_boxes(page, &boxes)?;
+        lines.retain(|line| line.confidence >= LEAST_CONFIDENCE && !line.text.trim().is_empty());
+        Ok(RecognizedPage { lines: straight(lines), width: page.width as f32, height: page.height as f32 })
+    }
+
+    /// Whether the longest lines can be read better the other way up.
+    fn stands_on_head(&mut self, picture: &Picture, boxes: &[TextBox]) -> Result<bool, Error> {
+        let sample = direction::sample(boxes);
+        let mut confidence = |turns: u8| {
+            let turned = |index: &usize| boxes[*index].rectangle.quarter_turned(turns);
+            let texts = self.recognize(picture, &sample.iter().map(turned).collect::<Vec<_>>())?;
+            Ok::<_, Error>(direction::mean_confidence(&texts))
+        };
+        let upright = confidence(0)?;
+        Ok(upright < SURE && confidence(2)? > upright)
+    }
+
+    /// Reads each line in the likeliest direction, and in the others if its text is unsure.
+    fn read_boxes(&mut self, picture: &Picture, boxes: &[TextBox]) -> Result<Vec<ReadLine>, Error> {
+        let mut best = vec![RecognizedText::default(); boxes.len()];
+        for attempt in 0.. {
+            let direction = |index: usize| direction::directions(&boxes[index].rectangle).get(attempt).copied();
+            let (unsure, rectangles): (Vec<usize>, Vec<Rectangle>) = (0..boxes.len())
+                .filter(|index| best[*index].confidence < SURE)
+                .filter_map(|index| Some((index, boxes[index].rectangle.quarter_turned(direction(index)?))))
+                .unzip();
+            if unsure.is_empty() {
+                break;
+            }
+            for (index, text) in unsure.into_iter().zip(self.recognize(picture, &rectangles)?) {
+                if text.confidence > best[index].confidence {
+                    best[index] = text;
+                }
+            }
+        }
+        let line = |(RecognizedText { text, confidence }, found): (RecognizedText, &TextBox)| ReadLine {
+            text: text.trim().to_owned(),
+            confidence,
+            rectangle: found.rectangle,
+        };
+        Ok(best.into_iter().zip(boxes).map(line).collect())
+    }
+
+    /// The texts of all rectangles in their order. The widest are begun first, so that no thread is left alone with one
+    /// at the end.
+    fn recognize(&mut self, picture: &Picture, rectangles: &[Rectangle]) -> Result<Vec<RecognizedText>, Error> {
+        let groups = groups(rectangles);
+        let next = AtomicUsize::new(0);
+        let work = |recognizer: &mut Recognizer| {
+            let mut texts = Vec::new();
+            while let Some(group) = groups.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let rectangles: Vec<Rectangle> = group.iter().map(|index| rectangles[*index]).collect();
+                texts.extend(group.iter().copied().zip(recognizer.recognize(picture, &rectangles)?));
+            }
+            Ok::<_, Error>(texts)
+        };
+        let results: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                self.recognizers.iter_mut().map(|recognizer| scope.spawn(|| work(recognizer))).collect();
+            let ended = |_| Err(runtime::failed("a thread that reads lines ended"));
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(ended)).collect()
+        });
+        let mut texts = vec![RecognizedText::default(); rectangles.len()];
+        for result in results {
+            result?.into_iter().for_each(|(index, text)| texts[index] = text);
+        }
+        Ok(texts)
+    }
+}
+
+/// The lines on a page that is turned so that most of them are level.
+fn straight(lines: Vec<ReadLine>) -> Vec<RecognizedLine> {
+    let mut angles: Vec<(f32, f32)> = lines
+        .iter()
+        .map(|line| &line.rectangle)
+        .filter(|rectangle| rectangle.width > 4.0 * rectangle.height)
+        .map(|rectangle| (rectangle.along.y.atan2(rectangle.along.x), rectangle.width))
+        .collect();
+    let (sin, cos) = weighted_median(&mut angles).unwrap_or(0.0).sin_cos();
+    let place = |line: ReadLine| {
+        let Rectangle { center, width, height, .. } = line.rectangle;
+        let middle = Point::new(center.x * cos + center.y * sin, center.y * cos - center.x * sin);
+        RecognizedLine {
+            text: line.text,
+            confidence: line.confidence,
+            left: middle.x - width / 2.0,
+            right: middle.x + width / 2.0,
+            top: middle.y - height / 2.0,
+            bottom: middle.y + height / 2.0,
+        }
+    };
+    lines.into_iter().map(place).collect()
+}
+
+/// The value in the middle of the weights.
+fn weighted_median(values: &mut [(f32, f32)]) -> Option<f32> {
+    values.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let half = values.iter().map(|(_, weight)| weight).sum::<f32>() / 2.0;
+    let mut sum = 0.0;
+    values.iter().find_map(|(value, weight)| {
+        sum += weight;
+        (sum >= half).then_some(*value)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_page_that_lies_askew_are_put_straight() {
+        let (sin, cos) = 2_f32.to_radians().sin_cos();
+        let line = |x: f32, y: f32, text: &str| ReadLine {
+            text: text.to_owned(),
+            confidence: 1.0,
+            rectangle: Rectangle {
+                center: Point::new(x * cos - y * sin, x * sin + y * cos),
+                along: Point::new(cos, sin),
+                width: 200.0,
+                height: 20.0,
+            },
+        };
+        let found = straight(vec![line(200.0, 100.0, "left"), line(900.0, 100.0, "right")]);
+        assert!((found[0].top - found[1].top).abs() < 0.1, "{found:?}");
+        assert!((found[1].left - 800.0).abs() < 0.1 && (found[0].bottom - 110.0).abs() < 0.1, "{found:?}");
+        assert!(straight(Vec::new()).is_empty());
+    }
+
+    #[test]
+    fn without_the_networks_the_error_names_them() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let directory = ModelDirectory::new(folder.path().to_owned(), Vec::new());
+        let error = TextRecognizer::open(&directory, 1).expect_err("not here");
+        assert!(matches!(&error, Error::NotHere { model, .. } if model == MODEL), "{error}");
+    }
+}

@@ -1,0 +1,68 @@
+//! Prints what a parser makes of a file, with a form feed between two pages: `parse LIBPDFIUM PARSER FILE`. With `time`
+//! behind it, how long that took beside `text`, and what was read badly. PDFs are read in processes of their own, unless
+//! `IN_THIS_PROCESS` is set.
+
+#![expect(clippy::print_stdout, reason = "an example's output is its purpose")]
+
+use models::ModelDirectory;
+use rag::load::{self, ParseLimits, PdfProgram};
+use rag::parse::{ParseConfig, Parser};
+use rag::{Context, Document};
+use std::error::Error;
+use std::path::Path;
+use std::time::Instant;
+
+/// The argument of processes that read PDFs.
+const READ_PDFS: &str = "read-pdfs";
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [READ_PDFS, library] = arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        return Ok(load::run_pdf_worker(Path::new(library))?);
+    }
+    if std::env::var_os("IN_THIS_PROCESS").is_none() {
+        load::read_pdfs_with(PdfProgram::new("/proc/self/exe", [READ_PDFS]));
+    }
+    let [library, parser, path, rest @ ..] = &arguments[..] else {
+        return Err("usage: parse LIBPDFIUM PARSER FILE [time]".into());
+    };
+    load::bind_pdfium(Path::new(library))?;
+    if let Some(home) = std::env::var_os("REVERIE_HOME") {
+        // Networks of `ocr`; ONNX Runtime lies among them.
+        rag::parse::set_model_directory(&ModelDirectory::new(Path::new(&home).join("models"), Vec::new()));
+    }
+    let bytes = std::fs::read(path)?;
+    let read = |parser: &str| -> Result<Document, Box<dyn Error>> {
+        let config: ParseConfig = serde_json::from_value(serde_json::Value::String(parser.to_owned()))?;
+        Ok(config.build(&Context::default())?.parse(path, &bytes, &ParseLimits::default())?)
+    };
+    if rest.is_empty() {
+        print!("{}", by_page(&read(parser)?));
+        return Ok(());
+    }
+    for parser in ["text", parser, "text", parser] {
+        let start = Instant::now();
+        let document = read(parser)?;
+        println!("{parser}: {:?}, {} pages, {} bytes", start.elapsed(), document.pages.len(), document.text.len());
+    }
+    let document = read(parser)?;
+    println!("{} headings, {} tables", document.headings.len(), document.tables.len());
+    for problem in &document.problems {
+        println!("page {}: {:?}: {}", problem.page.unwrap_or(0), problem.kind, problem.detail);
+    }
+    Ok(())
+}
+
+/// The text with form feeds between pages. A table over two pages stays whole.
+fn by_page(document: &Document) -> String {
+    let mut output = String::new();
+    let mut start = 0;
+    for page in document.pages.iter().skip(1) {
+        let cuts = |table: &&rag::Table| table.span.start < page.span.start && page.span.start < table.span.end;
+        let end = document.tables.iter().find(cuts).map_or(page.span.start, |table| table.span.end);
+        output.push_str(&document.text[start..end.max(start)]);
+        output.push('\u{c}');
+        start = end.max(start);
+    }
+    output + &document.text[start..]
+}
