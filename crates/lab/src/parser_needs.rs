@@ -36,7 +36,7 @@ pub(crate) fn prepare_parsers<'a>(
     }
 }
 
-/// What the parsers of an experiment need and what is not here is a mistake.
+/// Checks that the models of these parsers are on this machine. Each missing one is a mistake.
 pub(crate) fn check_models_of_parsers(
     parsers: &[&ParseConfig],
     directory: &ModelDirectory,

@@ -262,7 +262,7 @@ impl LineProcess {
 
 type Replies = Receiver<Result<Map<String, Value>, ProcessEnd>>;
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

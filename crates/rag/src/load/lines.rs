@@ -9,8 +9,8 @@
 use std::collections::HashMap;
 
 /// The character that PDFium writes in place of a hyphen and the line end after it.
-const BREAK: char = '\u{2}';
-const SOFT_HYPHEN: char = '\u{ad}';
+pub(super) const BREAK: char = '\u{2}';
+pub(super) const SOFT_HYPHEN: char = '\u{ad}';
 /// The letters of the ligatures U+FB00 to U+FB06: one glyph each, but search needs the letters.
 const LIGATURES: [&str; 7] = ["ff", "fi", "fl", "ffi", "ffl", "st", "st"];
 

@@ -321,7 +321,7 @@ impl Document {
 /// # Errors
 /// Typed reasons; a panic in a parser is caught and reported as `Broken`.
 pub fn parse(path: &str, bytes: &[u8], limits: &ParseLimits) -> Result<Document, LoadError> {
-    parse_by(path, bytes, limits, |format| format.definition().parse)
+    parse_by(path, bytes, limits, |format, limits| (format.definition().parse)(bytes, limits))
 }
 
 /// As [`parse`], and PDFs by the places of their letters.
@@ -329,9 +329,9 @@ pub fn parse(path: &str, bytes: &[u8], limits: &ParseLimits) -> Result<Document,
 /// # Errors
 /// As [`parse`].
 pub(crate) fn parse_layout(path: &str, bytes: &[u8], limits: &ParseLimits) -> Result<Document, LoadError> {
-    parse_by(path, bytes, limits, |format| match format {
-        Format::Pdf => pdf::parse_layout,
-        other => other.definition().parse,
+    parse_by(path, bytes, limits, |format, limits| match format {
+        Format::Pdf => pdf::parse_layout(bytes, limits),
+        other => (other.definition().parse)(bytes, limits),
     })
 }
 
@@ -349,14 +349,10 @@ pub(crate) fn parse_recognized(
     pictures: &PagePictures,
     recognize: &Recognize<'_>,
 ) -> Result<Document, LoadError> {
-    limits.check_file(bytes.len() as u64)?;
-    let format = sniff::format(path, bytes)?;
-    if format != Format::Pdf {
-        return parse(path, bytes, limits);
-    }
-    let of_file = limits.for_file(bytes.len());
-    let parsed = caught(|| pdf::parse_recognized(bytes, &of_file, pictures, recognize), &of_file)?;
-    document(path, bytes, format, parsed)
+    parse_by(path, bytes, limits, |format, limits| match format {
+        Format::Pdf => pdf::parse_recognized(bytes, limits, pictures, recognize),
+        other => (other.definition().parse)(bytes, limits),
+    })
 }
 
 /// The document of a picture, whose text `recognize` reads: one page.
@@ -384,17 +380,17 @@ pub(crate) fn parse_picture(
     document(path, bytes, Format::Markdown, parsed)
 }
 
-/// Parses as `function_of` the format does.
+/// Finds the format of the bytes, and makes a document of what `parse` makes of it within the limits for one file.
 fn parse_by(
     path: &str,
     bytes: &[u8],
     limits: &ParseLimits,
-    function_of: fn(Format) -> ParseFunction,
+    parse: impl FnOnce(Format, &ParseLimits) -> Result<Parsed, LoadError>,
 ) -> Result<Document, LoadError> {
     limits.check_file(bytes.len() as u64)?;
     let format = sniff::format(path, bytes)?;
-    let (limits, function) = (limits.for_file(bytes.len()), function_of(format));
-    let parsed = caught(|| function(bytes, &limits), &limits)?;
+    let limits = limits.for_file(bytes.len());
+    let parsed = caught(|| parse(format, &limits), &limits)?;
     document(path, bytes, format, parsed)
 }
 

@@ -13,6 +13,7 @@ use super::format::{FileFormat, Signature};
 use super::lines::{self, WordCounts};
 use super::pdf_page::{UnreadPage, problems};
 use super::{LoadError, ParseLimits, Parsed, Recognize, bookmarks, layout, sniff};
+use crate::lines::lock;
 use crate::types::{Page, Span};
 use models::Picture;
 use pages::{PageReading, PdfFacts, PdfPages, SEGMENT_PAGES, not_opened};
@@ -21,7 +22,7 @@ use processes::MOST_FAILED_PAGES;
 pub use processes::{PdfProgram, read_pdfs_with};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 pub use worker::run_pdf_worker;
 
 static PDFIUM: OnceLock<Pdfium> = OnceLock::new();
@@ -37,7 +38,7 @@ const CHARACTERS_PER_PAGE: usize = 100;
 /// # Errors
 /// The library is not there or is not PDFium.
 pub fn bind_pdfium(path: &Path) -> Result<(), LoadError> {
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let _guard = lock(&ONE_AT_A_TIME);
     if PDFIUM.get().is_none() {
         let bindings = Pdfium::bind_to_library(path)
             .map_err(|error| LoadError::Library(format!("{} cannot be used as libpdfium: {error}", path.display())))?;
@@ -227,7 +228,7 @@ impl<'b> OpenPdf<'b> {
     }
 
     fn with_document<T>(&self, read: impl FnOnce(&PdfDocument<'_>) -> Result<T, LoadError>) -> Result<T, LoadError> {
-        let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = lock(&ONE_AT_A_TIME);
         let document = self.pdfium.load_pdf_from_byte_slice(self.bytes, None).map_err(|error| not_opened(&error))?;
         read(&document)
     }

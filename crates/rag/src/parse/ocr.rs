@@ -14,17 +14,18 @@
 //!
 //! The networks are PP-OCRv6 (small), which read Latin script with its accents, Chinese and Japanese, in any mixture. No
 //! Cyrillic, Greek text, Arabic, Hebrew or Korean: a page in these gives wrong letters. `reverie models pull
-//! pp-ocrv6-small onnxruntime` brings them (31 MB and 29 MB). A page that was read with less than 85 % confidence is told as a problem
-//! of the document.
+//! pp-ocrv6-small onnxruntime` brings them (31 MB and 29 MB). Pages that were read with less than 85 %
+//! confidence are listed among the problems of the document.
 
 use super::{ParseError, Parser};
 use crate::{
     Component, Context, Document, Error,
     component::{ensure, settings},
+    lines::lock,
     load::{self, LoadError, PagePictures, ParseLimits},
 };
 use models::{CpuBudget, ModelDirectory, OCR_MODEL, Picture, RecognizedPage, TextRecognizer};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 pub(super) const VERSION: u32 = 1;
 const NAME: &str = "parse ocr";
@@ -81,7 +82,7 @@ struct RecognizerSetup {
 
 /// Names the folder of models in which parsers find theirs.
 pub fn set_model_directory(directory: &ModelDirectory) {
-    let mut setup = SETUP.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut setup = lock(&SETUP);
     let is_another = setup.directory.as_ref().is_none_or(|named| named.root() != directory.root());
     if is_another {
         *setup = RecognizerSetup { directory: Some(directory.clone()), open: None };
@@ -90,7 +91,7 @@ pub fn set_model_directory(directory: &ModelDirectory) {
 
 /// The recognizer of this process, which is opened for the first file.
 fn recognizer() -> Result<Arc<TextRecognizer>, Error> {
-    let mut setup = SETUP.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut setup = lock(&SETUP);
     if let Some(open) = &setup.open {
         return Ok(open.clone());
     }

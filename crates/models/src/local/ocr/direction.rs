@@ -3,7 +3,6 @@
 
 use super::detection::TextBox;
 use super::geometry::Rectangle;
-use super::recognition::RecognizedText;
 
 /// How much longer than wide a line is whose direction can be seen.
 const LONG: f32 = 1.5;
@@ -35,14 +34,6 @@ pub(super) fn sample(boxes: &[TextBox]) -> Vec<usize> {
     indices.sort_by_key(|index| std::cmp::Reverse(width(index)));
     indices.truncate(SAMPLE);
     indices
-}
-
-/// The mean confidence, by the number of characters.
-pub(super) fn mean_confidence(texts: &[RecognizedText]) -> f32 {
-    let length = |text: &RecognizedText| text.text.chars().count() as f32;
-    let characters: f32 = texts.iter().map(length).sum();
-    let sum: f32 = texts.iter().map(|text| text.confidence * length(text)).sum();
-    if characters > 0.0 { sum / characters } else { 0.0 }
 }
 
 /// The directions in which a line on an upright page may be read, the likeliest first, as quarter turns clockwise.
@@ -85,13 +76,5 @@ mod tests {
     fn the_sample_has_long_lines_that_are_not_too_long() {
         let boxes = [text_box(30.0, 20.0), text_box(900.0, 20.0), text_box(400.0, 20.0), text_box(200.0, 20.0)];
         assert_eq!(sample(&boxes), [2, 3, 0]);
-    }
-
-    #[test]
-    fn long_texts_weigh_more() {
-        let text = |text: &str, confidence| RecognizedText { text: text.to_owned(), confidence };
-        let mean = mean_confidence(&[text("abcd", 1.0), text("a", 0.5)]);
-        assert!((mean - 0.9).abs() < 1e-6);
-        assert!(mean_confidence(&[]) < 0.1);
     }
 }

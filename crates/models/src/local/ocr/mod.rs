@@ -59,6 +59,24 @@ pub struct RecognizedPage {
     pub height: f32,
 }
 
+impl RecognizedPage {
+    /// How sure the network is of all lines in the mean, by their characters; 0 without lines.
+    pub fn confidence(&self) -> f32 {
+        mean_confidence(self.lines.iter().map(|line| (line.text.as_str(), line.confidence)))
+    }
+}
+
+/// The confidence of texts in the mean, by their characters.
+fn mean_confidence<'t>(texts: impl Iterator<Item = (&'t str, f32)>) -> f32 {
+    let (mut sum, mut characters) = (0.0, 0.0);
+    for (text, confidence) in texts {
+        let count = text.chars().count() as f32;
+        sum += confidence * count;
+        characters += count;
+    }
+    if characters > 0.0 { sum / characters } else { 0.0 }
+}
+
 /// Reads the text of pictures, one picture at a time on all its threads.
 #[derive(Debug)]
 pub struct TextRecognizer {
@@ -133,7 +151,7 @@ impl OcrEngine {
         let mut confidence = |turns: u8| {
             let turned = |index: &usize| boxes[*index].rectangle.quarter_turned(turns);
             let texts = self.recognize(picture, &sample.iter().map(turned).collect::<Vec<_>>())?;
-            Ok::<_, Error>(direction::mean_confidence(&texts))
+            Ok::<_, Error>(mean_confidence(texts.iter().map(|text| (text.text.as_str(), text.confidence))))
         };
         let upright = confidence(0)?;
         Ok(upright < SURE && confidence(2)? > upright)
@@ -248,6 +266,13 @@ mod tests {
         assert!((found[0].top - found[1].top).abs() < 0.1, "{found:?}");
         assert!((found[1].left - 800.0).abs() < 0.1 && (found[0].bottom - 110.0).abs() < 0.1, "{found:?}");
         assert!(straight(Vec::new()).is_empty());
+    }
+
+    #[test]
+    fn long_texts_weigh_more() {
+        let mean = mean_confidence([("abcd", 1.0), ("a", 0.5)].into_iter());
+        assert!((mean - 0.9).abs() < 1e-6);
+        assert!(mean_confidence(std::iter::empty()) < 0.1);
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub(super) struct Recognizer {
 }
 
 impl Recognizer {
-    /// With a session of the model. Its characters stand in the metadata of the file.
+    /// Takes a session of the network. The metadata of its file list the characters.
     ///
     /// # Errors
     /// The metadata have no characters.

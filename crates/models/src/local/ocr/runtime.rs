@@ -1,12 +1,11 @@
 //! Sessions of the networks, whose memory is bounded.
 
 use super::MODEL;
-use crate::Error;
+use crate::{Error, local::onnx};
 use ort::{
     environment::Environment,
     ep,
-    logging::LogLevel,
-    session::{RunOptions, Session, builder::GraphOptimizationLevel},
+    session::{RunOptions, Session},
     value::TensorRef,
 };
 use std::{fmt::Display, path::Path};
@@ -22,16 +21,8 @@ pub(super) fn failed(reason: impl Display) -> Error {
 /// Opens a network. Without an arena, detection takes half as long again. Memory patterns are for inputs of one size.
 pub(super) fn open(environment: &Environment, file: &Path, threads: usize) -> Result<Session, Error> {
     let built = || -> ort::Result<Session> {
-        let mut builder = Session::builder(environment)?
-            .with_optimization_level(GraphOptimizationLevel::All)?
-            .with_log_level(LogLevel::Fatal)?
-            .with_intra_threads(threads)?
-            .with_inter_threads(1)?
-            // A thread that spins while it waits takes a core from everybody else.
-            .with_intra_op_spinning(false)?
-            .with_inter_op_spinning(false)?
+        let mut builder = onnx::session_builder(environment, threads)?
             .with_memory_pattern(false)?
-            .with_no_environment_execution_providers()?
             .with_execution_providers([ep::CPU::default().with_arena_allocator(true).build()])?;
         builder.commit_from_file(file)
     };

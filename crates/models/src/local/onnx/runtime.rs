@@ -12,7 +12,10 @@ use crate::{CpuBudget, Error, Library, ModelDirectory, local::blocking, locked};
 use ort::{
     environment::Environment,
     logging::LogLevel,
-    session::{OutputSelector, RunOptions, Session, SessionInputValue, builder::GraphOptimizationLevel},
+    session::{
+        OutputSelector, RunOptions, Session, SessionInputValue,
+        builder::{GraphOptimizationLevel, SessionBuilder},
+    },
     value::{Outlet, Tensor, TensorElementType, ValueType},
 };
 use std::{
@@ -270,19 +273,21 @@ fn output(outlets: &[Outlet], ranks: &[usize]) -> Result<(String, usize, Option<
     Err(SignatureError::NoOutput { ranks: ranks.to_vec(), names })
 }
 
+/// A session's settings that are the same for all networks.
+pub(in crate::local) fn session_builder(environment: &Environment, threads: usize) -> ort::Result<SessionBuilder> {
+    Ok(Session::builder(environment)?
+        .with_optimization_level(GraphOptimizationLevel::All)?
+        .with_log_level(LogLevel::Fatal)?
+        .with_intra_threads(threads)?
+        .with_inter_threads(1)?
+        // A thread that spins while it waits takes a core from everybody else.
+        .with_intra_op_spinning(false)?
+        .with_inter_op_spinning(false)?
+        .with_no_environment_execution_providers()?)
+}
+
 fn session(environment: &Environment, file: &Path, threads: usize) -> Result<Session, Error> {
-    let built = || -> ort::Result<Session> {
-        let mut builder = Session::builder(environment)?
-            .with_optimization_level(GraphOptimizationLevel::All)?
-            .with_log_level(LogLevel::Fatal)?
-            .with_intra_threads(threads)?
-            .with_inter_threads(1)?
-            // A thread that spins while it waits takes a core from everybody else.
-            .with_intra_op_spinning(false)?
-            .with_inter_op_spinning(false)?
-            .with_no_environment_execution_providers()?;
-        builder.commit_from_file(file)
-    };
+    let built = || session_builder(environment, threads)?.commit_from_file(file);
     built().map_err(|error| Error::bad_file(file, error))
 }
 

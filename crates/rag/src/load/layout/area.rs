@@ -1,5 +1,7 @@
 //! Where things are on a page.
 
+use pdfium_render::prelude::PdfRect;
+
 /// A part of a page, in points (1/72 inch) from the upper left corner of the page as it is read.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Area {
@@ -13,6 +15,16 @@ impl Area {
     /// An area that every other one enlarges.
     pub(super) const NONE: Self =
         Self { left: f32::INFINITY, top: f32::INFINITY, right: f32::NEG_INFINITY, bottom: f32::NEG_INFINITY };
+
+    /// A rectangle of PDFium, whose heights grow upwards.
+    pub(super) fn of_rectangle(rectangle: &PdfRect) -> Self {
+        Self {
+            left: rectangle.left().value,
+            right: rectangle.right().value,
+            top: rectangle.top().value,
+            bottom: rectangle.bottom().value,
+        }
+    }
 
     pub(super) fn around<'a>(areas: impl Iterator<Item = &'a Self>) -> Self {
         areas.fold(Self::NONE, |all, one| all.with(one))

@@ -5,10 +5,9 @@ use super::page_parts::PagePart;
 use super::table_grid::TableGrid;
 use super::text_lines::{TextLine, first_word, footnote};
 use super::{PageBlock, lists};
+use crate::load::lines;
 use serde::{Deserialize, Serialize};
 
-/// What stands for the hyphen and the line end in a divided word, as PDFium writes it: `lines` decides about the hyphen.
-const DIVISION: char = '\u{2}';
 /// The least size of a font whose lines are no footnotes, in points.
 const TEXT_SIZE: f32 = 10.0;
 /// The most spaces that are kept between two words of a listing.
@@ -192,11 +191,12 @@ fn listing(lines: &[TextLine]) -> TextBlock {
 /// Appends a line to a text whose last word may go on in it.
 pub(super) fn join(text: &mut String, is_divided: bool, line: &str) {
     if is_divided {
-        let is_marked = text.ends_with('\u{ad}');
+        let is_marked = text.ends_with(lines::SOFT_HYPHEN);
         // A hyphen before a number stays.
         if is_marked || line.starts_with(char::is_alphabetic) {
-            text.truncate(text.trim_end_matches(['-', '\u{2010}', '\u{ad}']).len());
-            text.push(DIVISION);
+            text.truncate(text.trim_end_matches(['-', '\u{2010}', lines::SOFT_HYPHEN]).len());
+            // The rest of the document decides about the hyphen.
+            text.push(lines::BREAK);
         }
         text.push_str(line);
         return;

@@ -2,7 +2,7 @@
 
 use super::area::Area;
 use super::rows::{PageRow, WIDEST_SPACE};
-use super::rules::Line;
+use super::rules::DrawnLine;
 use super::words::{Phrase, Word};
 use std::ops::Range;
 
@@ -202,7 +202,7 @@ pub(super) fn widen(
     row: &PageRow,
     pieces: &mut [RowPiece],
     columns: &[(f32, f32)],
-    lines: &[Line],
+    lines: &[DrawnLine],
     width: f32,
     is_bounded: bool,
     is_first: bool,

@@ -1,7 +1,7 @@
 //! Tables whose cells are drawn: lines that cross each other make a grid. Cells without a line between them are one.
 
 use super::area::Area;
-use super::rules::{Line, SAME_LINE};
+use super::rules::{DrawnLine, SAME_LINE};
 use super::table_grid::{GridCell, TableGrid};
 use super::words::Word;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ const TICK_BOX: std::ops::Range<f32> = 5.0..18.0;
 const MOST_PAIRS: usize = 40_000_000;
 
 /// The grids that the lines of a page make, from top to bottom.
-pub(super) fn grids(horizontal: &[Line], vertical: &[Line]) -> Vec<DrawnGrid> {
+pub(super) fn grids(horizontal: &[DrawnLine], vertical: &[DrawnLine]) -> Vec<DrawnGrid> {
     if horizontal.len() * vertical.len() > MOST_PAIRS {
         return Vec::new();
     }
@@ -39,7 +39,7 @@ pub(super) fn grids(horizontal: &[Line], vertical: &[Line]) -> Vec<DrawnGrid> {
         }
     }
     // The lines of each group in both directions.
-    let mut by_root: BTreeMap<usize, (Vec<Line>, Vec<Line>)> = BTreeMap::new();
+    let mut by_root: BTreeMap<usize, (Vec<DrawnLine>, Vec<DrawnLine>)> = BTreeMap::new();
     for (number, line) in horizontal.iter().enumerate() {
         by_root.entry(root(&mut groups, number)).or_default().0.push(*line);
     }
@@ -63,36 +63,37 @@ fn root(groups: &mut [usize], mut member: usize) -> usize {
 /// Lines that cross each other.
 #[derive(Debug)]
 pub(super) struct DrawnGrid {
-    horizontal: Vec<Line>,
-    vertical: Vec<Line>,
+    horizontal: Vec<DrawnLine>,
+    vertical: Vec<DrawnLine>,
     /// The heights of its rows' sides, from the top.
     ys: Vec<f32>,
     xs: Vec<f32>,
 }
 
 impl DrawnGrid {
-    fn of(mut horizontal: Vec<Line>, mut vertical: Vec<Line>) -> Option<Self> {
+    fn of(mut horizontal: Vec<DrawnLine>, mut vertical: Vec<DrawnLine>) -> Option<Self> {
         let (ys, xs) = (distinct(horizontal.iter().map(|line| line.at)), distinct(vertical.iter().map(|line| line.at)));
         if ys.is_empty() || xs.is_empty() {
             return None;
         }
         // Tables are often open at their sides: the lines that cross tell how far they go.
-        let around = |lines: &[Line]| {
+        let around = |lines: &[DrawnLine]| {
             let from = lines.iter().map(|line| line.from).fold(f32::INFINITY, f32::min);
             (from, lines.iter().map(|line| line.to).fold(f32::NEG_INFINITY, f32::max))
         };
         let (left, right) = around(&horizontal);
         let (top, bottom) = around(&vertical);
-        let open = |edges: &mut Vec<f32>, lines: &mut Vec<Line>, (low, high): (f32, f32), (from, to): (f32, f32)| {
-            if edges[0] - low > 2.0 * LEAST_CELL {
-                edges.insert(0, low);
-                lines.push(Line { at: low, from, to });
-            }
-            if high - edges[edges.len() - 1] > 2.0 * LEAST_CELL {
-                edges.push(high);
-                lines.push(Line { at: high, from, to });
-            }
-        };
+        let open =
+            |edges: &mut Vec<f32>, lines: &mut Vec<DrawnLine>, (low, high): (f32, f32), (from, to): (f32, f32)| {
+                if edges[0] - low > 2.0 * LEAST_CELL {
+                    edges.insert(0, low);
+                    lines.push(DrawnLine { at: low, from, to });
+                }
+                if high - edges[edges.len() - 1] > 2.0 * LEAST_CELL {
+                    edges.push(high);
+                    lines.push(DrawnLine { at: high, from, to });
+                }
+            };
         let (mut ys, mut xs) = (ys, xs);
         open(&mut xs, &mut vertical, (left, right), (top, bottom));
         open(&mut ys, &mut horizontal, (top, bottom), (left, right));
@@ -115,7 +116,7 @@ impl DrawnGrid {
     }
 
     /// Whether a level line is one of its own.
-    pub(super) fn has(&self, line: &Line) -> bool {
+    pub(super) fn has(&self, line: &DrawnLine) -> bool {
         self.horizontal.iter().any(|own| own.at == line.at && own.from == line.from)
     }
 
@@ -167,7 +168,7 @@ impl DrawnGrid {
 
     /// Rectangles of places without a line between them.
     fn cells(&self, rows: usize, columns: usize) -> Vec<GridCell> {
-        let is_drawn = |lines: &[Line], at: f32, from: f32, to: f32| {
+        let is_drawn = |lines: &[DrawnLine], at: f32, from: f32, to: f32| {
             let drawn: f32 = lines
                 .iter()
                 .filter(|line| (line.at - at).abs() <= SAME_LINE)

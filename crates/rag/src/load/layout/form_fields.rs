@@ -16,12 +16,7 @@ pub(super) fn filled_in(page: &PdfPage<'_>) -> Vec<FormField> {
     for annotation in page.annotations().iter() {
         let Some(value) = annotation.as_form_field().and_then(value) else { continue };
         let Ok(bounds) = annotation.bounds() else { continue };
-        let area = Area {
-            left: bounds.left().value,
-            right: bounds.right().value,
-            top: bounds.top().value,
-            bottom: bounds.bottom().value,
-        };
+        let area = Area::of_rectangle(&bounds);
         found.push(FormField { area, value });
     }
     found

@@ -5,7 +5,7 @@ use super::area::Area;
 use super::columns::{self, RowPiece};
 use super::row_groups;
 use super::rows::{PageRow, median};
-use super::rules::Line;
+use super::rules::DrawnLine;
 use super::table_grid::{GridCell, TableGrid};
 use super::{lists, words::Phrase};
 use std::ops::Range;
@@ -102,7 +102,7 @@ fn is_code_beside(rows: &[PageRow], at: usize) -> bool {
 }
 
 /// Whether most rows have a line below them.
-fn has_lines_between(lines: &[Line], rows: &[PageRow]) -> bool {
+fn has_lines_between(lines: &[DrawnLine], rows: &[PageRow]) -> bool {
     let is_divided = |pair: &&[PageRow]| {
         lines.iter().any(|line| {
             let is_between = line.at > pair[0].area.middle_y() && line.at < pair[1].area.middle_y();
@@ -113,7 +113,7 @@ fn has_lines_between(lines: &[Line], rows: &[PageRow]) -> bool {
 }
 
 /// The table of these rows. `lines` are the level lines around. `is_bounded` tells that lines stand above and below it.
-pub(super) fn table(rows: &[PageRow], lines: &[Line], is_bounded: bool) -> Option<TableGrid> {
+pub(super) fn table(rows: &[PageRow], lines: &[DrawnLine], is_bounded: bool) -> Option<TableGrid> {
     let split = rows.iter().filter(|row| row.is_split()).count();
     let least = if is_bounded { 0.2 } else { 0.4 };
     if split < 2 || (split as f32) < least * rows.len() as f32 {
@@ -130,13 +130,14 @@ pub(super) fn table(rows: &[PageRow], lines: &[Line], is_bounded: bool) -> Optio
     if columns.len() < 2 {
         return None;
     }
-    let inside: Vec<Line> = lines
+    let inside: Vec<DrawnLine> = lines
         .iter()
         .filter(|line| line.at > area.top - size && line.at < area.bottom + size)
         .filter(|line| line.from < area.right && line.to > area.left)
         .copied()
         .collect();
-    let is_dividing = |line: &&Line| line.to.min(area.right) - line.from.max(area.left) >= FULL_WIDTH * area.width();
+    let is_dividing =
+        |line: &&DrawnLine| line.to.min(area.right) - line.from.max(area.left) >= FULL_WIDTH * area.width();
     let dividing: Vec<f32> = inside.iter().filter(is_dividing).map(|line| line.at).collect();
     let grid = grid(rows, &columns, size, &inside, &dividing, is_bounded)?;
     let is_ruled = is_bounded && dividing.len() + 1 >= grid.rows;
@@ -148,7 +149,7 @@ fn grid(
     rows: &[PageRow],
     columns: &[(f32, f32)],
     size: f32,
-    lines: &[Line],
+    lines: &[DrawnLine],
     dividing: &[f32],
     is_bounded: bool,
 ) -> Option<TableGrid> {
@@ -222,7 +223,7 @@ fn merged_cells(row: usize, pieces: impl Iterator<Item = RowPiece>) -> Vec<GridC
 
 /// The tables of these rows, if two stand beside each other: a gap that is much wider than all others lies between them,
 /// and one of both ends before the other. Their captions come first.
-pub(super) fn tables_beside(rows: &[PageRow], lines: &[Line]) -> Option<(Vec<PageRow>, Vec<TableGrid>)> {
+pub(super) fn tables_beside(rows: &[PageRow], lines: &[DrawnLine]) -> Option<(Vec<PageRow>, Vec<TableGrid>)> {
     let size = median(&rows.iter().map(|row| row.size).collect::<Vec<_>>())?;
     let columns = columns::columns(rows, size);
     if columns.len() < 4 {

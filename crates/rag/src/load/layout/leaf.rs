@@ -3,13 +3,13 @@
 use super::area::Area;
 use super::page_parts::{Item, PagePart};
 use super::rows::{self, PageRow};
-use super::rules::Line;
+use super::rules::DrawnLine;
 use super::table_grid::TableGrid;
 use super::{formula, gaps, glossary, table_faults};
 use std::ops::Range;
 
 /// Lines below each other, with tables among them.
-pub(super) fn read(items: Vec<Item>, lines: &[Line], parts: &mut Vec<PagePart>) {
+pub(super) fn read(items: Vec<Item>, lines: &[DrawnLine], parts: &mut Vec<PagePart>) {
     if items.is_empty() {
         return;
     }
@@ -54,7 +54,7 @@ const FEW_ROWS: usize = 4;
 const CONTENTS_ENTRIES: usize = 3;
 
 /// The tables that some of the rows are, or the terms of a glossary. None if they are lines of text.
-fn parts_of_run(all: &[PageRow], run: Range<usize>, lines: &[Line]) -> Option<Vec<PagePart>> {
+fn parts_of_run(all: &[PageRow], run: Range<usize>, lines: &[DrawnLine]) -> Option<Vec<PagePart>> {
     let rows = &all[run.clone()];
     if let Some((captions, grids)) = gaps::tables_beside(rows, lines) {
         let captions = captions.into_iter().flat_map(|caption| [PagePart::PageRow(caption), PagePart::Break]);
@@ -93,7 +93,7 @@ fn is_contents(grid: &TableGrid) -> bool {
     grid.columns == 2 && pages.all(|cell| matches!(&cell.words[..], [word] if word.text.parse::<u32>().is_ok()))
 }
 
-fn push_item(item: Item, lines: &[Line], parts: &mut Vec<PagePart>) {
+fn push_item(item: Item, lines: &[DrawnLine], parts: &mut Vec<PagePart>) {
     match item {
         Item::Table(grid) => parts.push(PagePart::Table(grid)),
         Item::Frame(_, items) => {

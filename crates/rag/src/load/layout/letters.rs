@@ -4,6 +4,7 @@
 use super::area::Area;
 use super::form_fields::{self, FormField};
 use super::rules::{Drawing, DrawnPiece};
+use crate::load::lines;
 use pdfium_render::prelude::{PdfPage, PdfPageTextChar};
 
 /// Letters of a damaged file can be anywhere, and of any size: those farther from the page or larger, in points, are left
@@ -178,12 +179,7 @@ impl LastFont {
             self.is_bold = names_bold(&font);
             self.is_fixed = names_fixed(&font) || character.font_is_fixed_pitch();
         }
-        let area = Area {
-            left: bounds.left().value,
-            right: bounds.right().value,
-            top: bounds.top().value,
-            bottom: bounds.bottom().value,
-        };
+        let area = Area::of_rectangle(&bounds);
         let places = [area.left, area.right, area.top, area.bottom, x.value, y.value];
         if !places.iter().all(|place| place.is_finite()) {
             return None;
@@ -191,14 +187,14 @@ impl LastFont {
         let after_space = std::mem::replace(&mut self.after_space, false);
         let letter = Letter {
             // PDFium's sign for a hyphen that divides a word at the end of a line.
-            character: if letter == '\u{2}' { '-' } else { letter },
+            character: if letter == lines::BREAK { '-' } else { letter },
             area,
             baseline: 0.0,
             size: Some(character.scaled_font_size().value.abs()).filter(|size| size.is_finite()).unwrap_or(0.0),
             is_bold: self.is_bold,
             is_fixed: self.is_fixed,
             after_space,
-            divides: matches!(letter, '\u{2}' | '\u{ad}'),
+            divides: matches!(letter, lines::BREAK | lines::SOFT_HYPHEN),
         };
         Some((letter, (x.value, y.value), turns))
     }

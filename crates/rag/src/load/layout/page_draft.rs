@@ -1,5 +1,5 @@
-//! What a page holds before its text is put in order: phrases, drawn tables and lines. What stands on page after page is
-//! told from several pages, so a page waits here for those behind it.
+//! A page before its text is put in order: its phrases, drawn tables and lines. Texts that are repeated on several pages
+//! are known only after all pages of a segment were read.
 
 use super::area::Area;
 use super::blocks::{self, DraftBlock};
@@ -8,7 +8,7 @@ use super::form_fields::FormField;
 use super::letters::OrientedText;
 use super::page_parts::Item;
 use super::rows;
-use super::rules::{self, Line};
+use super::rules::{self, DrawnLine};
 use super::running_texts::RunningTexts;
 use super::table_grid::TableGrid;
 use super::words::{self, Phrase, Word};
@@ -41,9 +41,9 @@ struct OrientedDraft {
     phrases: Vec<Phrase>,
     /// Drawn tables and frames.
     items: Vec<Item>,
-    horizontal: Vec<Line>,
+    horizontal: Vec<DrawnLine>,
     /// The level lines that are no part of a table or a frame.
-    free: Vec<Line>,
+    free: Vec<DrawnLine>,
     height: f32,
 }
 
@@ -201,7 +201,7 @@ impl OrientedDraft {
     /// Takes the tables between level lines of the same width out of the phrases.
     fn take_bounded_tables(&mut self) -> Vec<TableGrid> {
         let mut found = Vec::new();
-        let free: Vec<Line> = self.free.iter().filter(|line| line.to - line.from > 60.0).copied().collect();
+        let free: Vec<DrawnLine> = self.free.iter().filter(|line| line.to - line.from > 60.0).copied().collect();
         if free.len() > MOST_BOUNDS {
             return found;
         }
@@ -210,7 +210,8 @@ impl OrientedDraft {
             if used[at] {
                 continue;
             }
-            let is_same = |line: &Line| (line.from - free[at].from).abs() < 4.0 && (line.to - free[at].to).abs() < 4.0;
+            let is_same =
+                |line: &DrawnLine| (line.from - free[at].from).abs() < 4.0 && (line.to - free[at].to).abs() < 4.0;
             let same: Vec<usize> = (at..free.len()).filter(|&other| !used[other] && is_same(&free[other])).collect();
             let Some((mut grid, area, last)) = self.longest_table(&free, &same) else { continue };
             same.iter().filter(|&&line| line <= last).for_each(|&line| used[line] = true);
@@ -222,7 +223,7 @@ impl OrientedDraft {
     }
 
     /// The table from the first of these lines to the last one that still bounds it: the table, its area and that line.
-    fn longest_table(&self, lines: &[Line], same: &[usize]) -> Option<(TableGrid, Area, usize)> {
+    fn longest_table(&self, lines: &[DrawnLine], same: &[usize]) -> Option<(TableGrid, Area, usize)> {
         let (&first, others) = same.split_first()?;
         let mut best = None;
         for &next in others {
@@ -256,7 +257,7 @@ fn in_order(grid: TableGrid) -> Result<TableGrid, Vec<Word>> {
 }
 
 /// Whether a cell of a small grid holds a table by itself.
-fn holds_table(grid: &TableGrid, horizontal: &[Line]) -> bool {
+fn holds_table(grid: &TableGrid, horizontal: &[DrawnLine]) -> bool {
     let is_table = |words: &[Word]| {
         let rows = rows::rows(words::phrases(words.to_vec()));
         rows.len() >= INNER_ROWS && gaps::table(&rows, horizontal, true).is_some_and(|inner| inner.columns > 2)
@@ -266,7 +267,7 @@ fn holds_table(grid: &TableGrid, horizontal: &[Line]) -> bool {
 
 /// What stands in a frame: a table without lines between its columns, or a text of its own. A single phrase in a frame of
 /// its height is given back.
-fn framed(frame: &DrawnGrid, mut phrases: Vec<Phrase>, horizontal: &[Line]) -> Result<Item, Phrase> {
+fn framed(frame: &DrawnGrid, mut phrases: Vec<Phrase>, horizontal: &[DrawnLine]) -> Result<Item, Phrase> {
     let area = frame.area();
     if phrases.len() == 1 && area.height() < FIELD_HEIGHT * phrases[0].size {
         return Err(phrases.remove(0));

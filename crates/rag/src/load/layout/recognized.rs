@@ -26,19 +26,16 @@ pub(in crate::load) fn recognized_pages(pictures: Vec<(u32, RecognizedPage, f32)
         draft.note_running_texts(number, &mut running);
         let state = match page.lines.is_empty() {
             true => PageState::Blank,
-            false => PageState::Recognized(percent(&page.lines)),
+            false => PageState::Recognized(percent(&page)),
         };
         drafts.push((ReadPage { number, state, blocks: Vec::new() }, draft));
     }
     drafts.into_iter().map(|(page, draft)| page.with(draft, &running)).collect()
 }
 
-/// The confidence of all lines in the mean, by their characters.
-fn percent(lines: &[RecognizedLine]) -> u8 {
-    let count = |line: &RecognizedLine| line.text.chars().count() as f32;
-    let all: f32 = lines.iter().map(count).sum();
-    let sum: f32 = lines.iter().map(|line| line.confidence * count(line)).sum();
-    (100.0 * sum / all.max(1.0)).round().clamp(0.0, 100.0) as u8
+/// The confidence of a page, in percent.
+fn percent(page: &RecognizedPage) -> u8 {
+    (100.0 * page.confidence()).round().clamp(0.0, 100.0) as u8
 }
 
 fn phrases(lines: &[RecognizedLine], scale: f32) -> Vec<Phrase> {
@@ -119,6 +116,7 @@ mod tests {
     #[test]
     fn the_confidence_counts_by_characters() {
         let lines = [RecognizedLine { confidence: 0.5, ..line("ab", 0.0, 0.0, 9.0) }, line("abcdef", 0.0, 20.0, 9.0)];
-        assert_eq!(percent(&lines), 80);
+        let page = RecognizedPage { lines: lines.to_vec(), ..RecognizedPage::default() };
+        assert_eq!(percent(&page), 80);
     }
 }

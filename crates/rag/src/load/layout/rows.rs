@@ -30,7 +30,7 @@ impl PageRow {
         Self { phrases, area, baseline, size }
     }
 
-    /// Whether it is a line of a listing. Its number may stand before it.
+    /// Whether it is a line of a listing, with or without a line number.
     pub(super) fn is_code(&self) -> bool {
         let words = || self.phrases.iter().flat_map(|phrase| &phrase.words);
         let is_number = |word: &Word| word.text.bytes().all(|byte| byte.is_ascii_digit());

@@ -40,31 +40,31 @@ impl DrawnPiece {
 
 /// A line of one direction, after all its pieces were joined.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Line {
+pub(super) struct DrawnLine {
     pub(super) at: f32,
     pub(super) from: f32,
     pub(super) to: f32,
 }
 
 /// The lines of one direction, with pieces of one line joined.
-pub(super) fn lines(rules: &[DrawnPiece], is_horizontal: bool) -> Vec<Line> {
-    let mut pieces: Vec<Line> = rules
+pub(super) fn lines(rules: &[DrawnPiece], is_horizontal: bool) -> Vec<DrawnLine> {
+    let mut pieces: Vec<DrawnLine> = rules
         .iter()
         .filter(|rule| rule.is_horizontal == is_horizontal)
-        .map(|rule| Line { at: rule.at, from: rule.from, to: rule.to })
+        .map(|rule| DrawnLine { at: rule.at, from: rule.from, to: rule.to })
         .collect();
     pieces.sort_by(|one, other| one.at.total_cmp(&other.at).then(one.from.total_cmp(&other.from)));
-    let mut lines: Vec<Line> = Vec::new();
+    let mut lines: Vec<DrawnLine> = Vec::new();
     let mut start = 0;
     while start < pieces.len() {
         let at = pieces[start].at;
         let end = start + pieces[start..].iter().take_while(|piece| piece.at - at <= SAME_LINE).count();
-        let mut level: Vec<Line> = pieces[start..end].to_vec();
+        let mut level: Vec<DrawnLine> = pieces[start..end].to_vec();
         level.sort_by(|one, other| one.from.total_cmp(&other.from));
         for piece in level {
             match lines.last_mut() {
                 Some(line) if line.at == at && piece.from <= line.to + SAME_LINE => line.to = line.to.max(piece.to),
-                _ => lines.push(Line { at, ..piece }),
+                _ => lines.push(DrawnLine { at, ..piece }),
             }
         }
         start = end.max(start + 1);
@@ -197,7 +197,7 @@ mod tests {
     fn pieces_of_a_line_are_one_line() {
         let rule = |at: f32, from: f32, to: f32| DrawnPiece { is_horizontal: true, at, from, to };
         let found = lines(&[rule(101.0, 40.0, 80.0), rule(100.0, 0.0, 39.0), rule(100.0, 200.0, 300.0)], true);
-        let expected = [Line { at: 100.0, from: 0.0, to: 80.0 }, Line { at: 100.0, from: 200.0, to: 300.0 }];
+        let expected = [DrawnLine { at: 100.0, from: 0.0, to: 80.0 }, DrawnLine { at: 100.0, from: 200.0, to: 300.0 }];
         assert_eq!(found, expected);
     }
 

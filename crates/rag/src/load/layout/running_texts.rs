@@ -4,7 +4,7 @@ use super::rows::{self, PageRow};
 use super::words::Phrase;
 use std::collections::{HashMap, HashSet};
 
-/// Headers stand in this part of a page from its upper end, footers in the same part from the lower end.
+/// Headers are in this part of a page's height at its top, and footers in the same part at its bottom.
 const MARGIN: f32 = 0.12;
 /// The heights of a text that is the same on several pages differ by so many points at most.
 const SAME_HEIGHT: f32 = 6.0;

@@ -4,7 +4,7 @@ use super::area::Area;
 use super::leaf;
 use super::page_parts::{Item, PagePart};
 use super::rows::{self, PageRow};
-use super::rules::Line;
+use super::rules::DrawnLine;
 use super::words::Phrase;
 
 /// The narrowest gap between columns of text, in sizes of the font.
@@ -19,13 +19,13 @@ const INDEX_ENTRIES: usize = 8;
 const DEEPEST: u32 = 8;
 
 /// The parts of a page, as they are read.
-pub(super) fn read(items: Vec<Item>, lines: &[Line]) -> Vec<PagePart> {
+pub(super) fn read(items: Vec<Item>, lines: &[DrawnLine]) -> Vec<PagePart> {
     let mut parts = Vec::new();
     zone(items, lines, 0, &mut parts);
     parts
 }
 
-fn zone(items: Vec<Item>, lines: &[Line], depth: u32, parts: &mut Vec<PagePart>) {
+fn zone(items: Vec<Item>, lines: &[DrawnLine], depth: u32, parts: &mut Vec<PagePart>) {
     if items.is_empty() {
         return;
     }

@@ -39,7 +39,7 @@ pub(in crate::load) struct PagePicture {
     pub(super) points: f32,
 }
 
-/// What is known of a document beside its pages.
+/// The facts about a document other than its pages.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct PdfFacts {
     pub(super) pages: u32,
@@ -188,7 +188,7 @@ fn picture(
     Ok(PagePicture { width: width_in_pixels, height, file, points: width })
 }
 
-/// The brightness of a pixel of blue, green, red and what is not used here (ITU-R BT.601).
+/// The brightness of a pixel (ITU-R BT.601), whose bytes are blue, green, red and alpha.
 fn grey([blue, green, red, _]: [u8; 4]) -> u8 {
     let [blue, green, red] = [blue, green, red].map(u32::from);
     ((114 * blue + 587 * green + 299 * red + 500) / 1000) as u8

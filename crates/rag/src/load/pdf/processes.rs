@@ -6,7 +6,7 @@ use super::super::pdf_page::UnreadPage;
 use super::super::{LoadError, ParseLimits};
 use super::pages::{PageReading, PdfFacts, PdfPages, SEGMENT_PAGES};
 use super::worker::{PdfPart, PdfReply, PdfRequest};
-use crate::lines::{CallOutcome, LateCall, LineProcess, LineProtocol, ProcessEnd};
+use crate::lines::{CallOutcome, LateCall, LineProcess, LineProtocol, ProcessEnd, lock};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -23,7 +23,7 @@ const SEGMENT_TIME: Duration = Duration::from_secs(120);
 const PAGE_TIME: Duration = Duration::from_secs(20);
 /// A document is given up after so many pages that could not be read.
 pub(super) const MOST_FAILED_PAGES: u32 = 3;
-/// A process is ended after so many requests: what it keeps grows.
+/// A process is ended after so many requests, because its memory grows with each.
 const MOST_REQUESTS: u32 = 1_000;
 /// The longest reply, in bytes.
 const MOST_REPLY: usize = 512 << 20;
@@ -82,8 +82,7 @@ fn most_processes() -> usize {
 impl PdfPool {
     /// A process, once one may work.
     fn take(&self, start: impl FnOnce() -> Result<PdfWorker, LoadError>) -> Result<PdfWorker, LoadError> {
-        let lock = || self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut state = lock();
+        let mut state = lock(&self.state);
         while state.working >= most_processes() {
             state = self.returned.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -99,7 +98,7 @@ impl PdfPool {
 
     /// Ends the work of a process, which is kept if it can go on.
     fn give_back(&self, worker: Option<PdfWorker>) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         state.working -= 1;
         state.idle.extend(worker.filter(|worker| worker.answered < MOST_REQUESTS));
         drop(state);
@@ -210,7 +209,7 @@ impl<'a> Reading<'a> {
     /// The segments that begin at these pages, in their order, several at once.
     fn segments(&self, starts: &[u32], count: u32, limits: &ParseLimits) -> Result<Vec<PdfPages>, LoadError> {
         let next = Mutex::new(starts.iter().enumerate());
-        let take = || next.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let take = || lock(&next).next();
         let read = || -> Result<Vec<(usize, PdfPages)>, LoadError> {
             let mut found = Vec::new();
             while let Some((number, &start)) = take().filter(|_| !self.is_over.load(Ordering::Relaxed)) {
@@ -288,7 +287,7 @@ impl<'a> Reading<'a> {
     }
 
     fn failed(&self) -> MutexGuard<'_, BTreeMap<u32, UnreadPage>> {
-        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.failed)
     }
 
     fn ask(
