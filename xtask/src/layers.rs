@@ -74,7 +74,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
             // Run it.
             "gather record track run",
             // Use what was found.
-            "bundle query promotion versions follow scoring check noise calibration document forget",
+            "bundle document page_view query promotion versions follow scoring check noise calibration forget",
         ],
     ),
     ("serve", &["error access telemetry settings http", "answering sampling", "service", "middleware routes server"]),

@@ -1,17 +1,61 @@
 //! Writes the report of a run: into the run's folder, or to another path.
 
-use crate::render::{self, ReportForm};
-use lab::{Error, Results, Session, layout, layout::RunFileName};
-use std::path::{Path, PathBuf};
+use crate::render::{self, EvidencePage, ReportForm};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use lab::{CorpusPages, Error, Results, Session, layout, layout::RunFileName};
+use rag::Document;
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+};
 
 /// Writes the report into the run's folder.
 ///
 /// # Errors
 /// If it cannot be written.
 pub async fn write_report(session: &Session, results: &Results) -> Result<PathBuf, Error> {
-    let report = render_report(results, ReportForm::Fitting(layout::report_parts()))?;
+    let (pages, form) = (evidence_pages(session, results).await, ReportForm::Fitting(layout::report_parts()));
+    let report = render::report_with_pages(results, &pages, form).map_err(|error| Error::Table(error.to_string()))?;
     session.workspace().write_report(&results.run, report.page, report.parts).await?;
     Ok(report_path(session, &results.run))
+}
+
+/// The most pages of documents that are in a report as pictures.
+const MOST_PAGES: usize = 40;
+/// How finely they are drawn, in dots per inch.
+const PAGE_DOTS: u32 = 80;
+
+/// The pages on which the evidence of the first questions stands. A document that is not there any more, or whose pages
+/// nobody draws, has none.
+async fn evidence_pages(session: &Session, results: &Results) -> Vec<EvidencePage> {
+    let mut pages: Vec<EvidencePage> = Vec::new();
+    let Some(corpus) = CorpusPages::of(session) else { return pages };
+    let mut documents: HashMap<&str, Vec<Document>> = HashMap::new();
+    for evidence in results.questions.iter().flat_map(|question| &question.evidence) {
+        let (path, quote) = (evidence.document.as_str(), evidence.quote.as_str());
+        let is_known = pages.iter().any(|page| page.document == path && page.quote == quote);
+        if is_known || quote.is_empty() || !lab::has_drawn_pages(path) {
+            continue;
+        }
+        if pages.len() == MOST_PAGES {
+            break;
+        }
+        if !documents.contains_key(path) {
+            let read = match corpus.read(path).await {
+                Ok(Some(bytes)) => lab::parse_by_each(session, path, bytes).await.unwrap_or_default(),
+                _ => Vec::new(),
+            };
+            documents.insert(path, read);
+        }
+        let page = documents.get(path).into_iter().flatten().find_map(|document| document.page_of_quote(quote));
+        let Some(page) = page else { continue };
+        let Ok(Some(view)) = corpus.view(path, page, vec![quote.to_owned()], PAGE_DOTS).await else { continue };
+        let is_marked = view.boxes.iter().any(|boxes| !boxes.is_empty());
+        let Ok(picture) = view.marked().to_png() else { continue };
+        let picture = STANDARD.encode(picture);
+        pages.push(EvidencePage { document: path.to_owned(), quote: quote.to_owned(), page, is_marked, picture });
+    }
+    pages
 }
 
 /// Writes the report as a page of this name. If `one_file` is true, the page contains

@@ -8,11 +8,12 @@ use crate::{
     parser_needs::{check_models_of_parsers, prepare_parsers},
     task::read,
 };
+use bytes::Bytes;
 use futures::{StreamExt, stream};
 use rag::{
     Choice, Context, Document,
-    load::{LoadError, ParseLimits, ReadError, Rejected, Source, SourceFile, parse},
-    parse::{ParseError, Parser},
+    load::{self, LoadError, ParseLimits, ReadError, Rejected, Source, SourceFile},
+    parse::{ParseError, Parser as _},
 };
 
 /// Paths that are listed if the requested one does not exist.
@@ -41,9 +42,55 @@ pub async fn document(session: &Session, path: &str, parser: usize) -> Result<Do
     let mut mistakes = Vec::new();
     check_models_of_parsers(parser.map_or(&[], std::slice::from_ref), &session.context().directory, &mut mistakes);
     let parser = parser.map(|parser| parser.build(&Context::default())).transpose()?;
+    Error::refuse(mistakes)?;
+    let bytes = read_file(session, path).await?;
+    let (name, limits) = (path.to_owned(), session.experiment.corpus.limits.clone());
+    let parse = move || match parser {
+        Some(parser) => parser.parse(&name, &bytes, &limits),
+        None => Ok(load::parse(&name, &bytes, &limits)?),
+    };
+    compute(parse).await?.map_err(|reason| match reason {
+        ParseError::Component(error) => error.into(),
+        reason => Error::Unusable(format!("{path} gives no document: {}", error_chain(&reason))),
+    })
+}
+
+/// The document of these bytes as each parser of the experiment reads it; those that cannot read it are left out.
+///
+/// # Errors
+/// If a parser cannot work on any file.
+pub async fn parse_by_each(session: &Session, path: &str, bytes: Bytes) -> Result<Vec<Document>, Error> {
+    let parsers = session.experiment.space.parsers();
+    let parsers = parsers.iter().map(|parser| parser.build(&Context::default())).collect::<Result<Vec<_>, _>>()?;
+    let (name, limits) = (path.to_owned(), session.experiment.corpus.limits.clone());
+    compute(move || {
+        let mut documents: Vec<Document> =
+            parsers.iter().filter_map(|parser| parser.parse(&name, &bytes, &limits).ok()).collect();
+        if parsers.is_empty() {
+            documents.extend(load::parse(&name, &bytes, &limits));
+        }
+        documents
+    })
+    .await
+}
+
+/// The name of a parser by its number in the experiment, from 1.
+pub fn parser_name(session: &Session, parser: usize) -> String {
+    let parsers = session.experiment.space.parsers();
+    parsers.get(parser.wrapping_sub(1)).map_or("text", |parser| parser.name()).to_owned()
+}
+
+/// Reads a file of a session's corpus, or a file in one, such as an attachment of a mail.
+///
+/// # Errors
+/// If the corpus cannot be listed, has no such file, or it cannot be read.
+pub(crate) async fn read_file(session: &Session, path: &str) -> Result<Bytes, Error> {
+    let mut mistakes = Vec::new();
     let Some(source) = session.corpus_source(&mut mistakes) else { return Err(Error::Refused(mistakes)) };
     let files = source.survey().await?.files;
-    let Some(file) = files.iter().find(|file| file.path == path) else {
+    // The path of a file in a mail begins with that of the mail.
+    let holds = |file: &&SourceFile| path.strip_prefix(file.path.as_str()).is_some_and(|rest| rest.starts_with('/'));
+    let Some(file) = files.iter().find(|file| file.path == path).or_else(|| files.iter().find(holds)) else {
         let known = || files.iter().map(|file| file.path.as_str());
         let ends: Vec<&str> = known().filter(|known| known.ends_with(path) || path.ends_with(known)).collect();
         let meant = match (ends.first(), nearest(path, known())) {
@@ -63,15 +110,27 @@ pub async fn document(session: &Session, path: &str, parser: usize) -> Result<Do
         ReadError::Rejected(reason) => Error::Unusable(format!("{path} gives no document: {}", error_chain(&reason))),
         failed => Error::Unusable(format!("{path} cannot be read now: {failed}")),
     })?;
-    let name = path.to_owned();
-    let parsed = compute(move || match parser {
-        Some(parser) => parser.parse(&name, &bytes, &limits),
-        None => parse(&name, &bytes, &limits).map_err(ParseError::from),
-    });
-    parsed.await?.map_err(|reason| match reason {
-        ParseError::Component(error) => error.into(),
-        reason => Error::Unusable(format!("{path} gives no document: {}", error_chain(&reason))),
-    })
+    let (outer, wanted) = (file.path.clone(), path.to_owned());
+    let look = move || {
+        let (mut found, mut others) = (None, Vec::new());
+        load::visit_files(&outer, &bytes, &limits, &mut |path, content| match path == wanted {
+            true => found = Some(content.map(Bytes::copy_from_slice)),
+            false => others.push(path.to_owned()),
+        });
+        (found, others)
+    };
+    match compute(look).await? {
+        (Some(Ok(bytes)), _) => Ok(bytes),
+        (Some(Err(reason)), _) => Err(Error::Unusable(format!("{path} gives no document: {}", error_chain(&reason)))),
+        (None, others) => {
+            let first: Vec<&str> = others.iter().take(NAMED).map(String::as_str).collect();
+            let there = format!("{} files, such as {}", others.len(), first.join(", "));
+            Err(Error::NotFound(match path == file.path {
+                true => format!("{path} has no text of its own: in it are {there}"),
+                false => format!("the corpus has no file `{path}`; in {} are {there}", file.path),
+            }))
+        }
+    }
 }
 
 /// Reads and parses all files at an address, such as `corpus.source` of an
@@ -96,21 +155,30 @@ pub async fn documents(address: &str, setup: &Setup) -> Result<(Vec<Document>, V
     let mut parsed = std::pin::pin!(parsed);
     let mut documents = Vec::new();
     while let Some(read) = parsed.next().await {
-        match read? {
-            Ok(document) => documents.push(document),
-            Err(file) => rejected.push(file),
-        }
+        let (more, without) = read?;
+        documents.extend(more);
+        rejected.extend(without);
     }
     Ok((documents, rejected))
 }
 
-async fn read_and_parse(source: &Source, file: SourceFile) -> Result<Result<Document, Rejected>, Error> {
+/// The documents of a file and of the files in it, and which of these give none.
+async fn read_and_parse(source: &Source, file: SourceFile) -> Result<(Vec<Document>, Vec<Rejected>), Error> {
     let (path, limits) = (file.path.clone(), ParseLimits::default());
     let bytes = match read::content(source, &file, &limits).await {
         Ok(Ok(bytes)) => bytes,
-        Ok(Err(reason)) => return Ok(Err(Rejected { path, reason })),
-        Err(unread) => return Ok(Err(Rejected { path, reason: LoadError::Unreadable(unread.reason) })),
+        Ok(Err(reason)) => return Ok((Vec::new(), vec![Rejected { path, reason }])),
+        Err(unread) => return Ok((Vec::new(), vec![Rejected { path, reason: LoadError::Unreadable(unread.reason) }])),
     };
-    let document = compute(move || parse(&file.path, &bytes, &limits)).await?;
-    Ok(document.map_err(|reason| Rejected { path, reason }))
+    let parse = move || {
+        let (mut documents, mut rejected) = (Vec::new(), Vec::new());
+        load::visit_files(&path, &bytes, &limits, &mut |path, bytes| match bytes
+            .and_then(|bytes| load::parse(path, bytes, &limits))
+        {
+            Ok(document) => documents.push(document),
+            Err(reason) => rejected.push(Rejected { path: path.to_owned(), reason }),
+        });
+        (documents, rejected)
+    };
+    compute(parse).await
 }

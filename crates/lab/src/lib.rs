@@ -33,6 +33,7 @@ mod noise;
 mod number;
 mod operator;
 mod own_files;
+mod page_view;
 mod parser_needs;
 mod parts;
 mod plan;
@@ -72,7 +73,7 @@ pub use collections::{
 };
 pub use corpus::{CorpusState, LoadedCorpus, load_corpus};
 pub use detectable::{DetectableDifference, DetectableDifferences};
-pub use document::{document, documents};
+pub use document::{document, documents, parse_by_each, parser_name};
 pub use dry_run::plan_summary;
 pub use error::{Error, failed_function, model_error};
 pub use files::{write_new, write_whole};
@@ -85,6 +86,7 @@ pub use golden::{AnchoredQuestions, Documents, Golden, GoldenManifest, estimate_
 pub use models::provider::Environment;
 pub use noise::{NoiseDesign, NoiseDesignError, NoiseResult, noise, noise_cost};
 pub use operator::Operator;
+pub use page_view::{CorpusPages, VIEW_DOTS, has_drawn_pages, page_view};
 pub use parts::{Part, PartTransport, PartUnavailable};
 pub use plan::{
     ComponentTime, CostEstimate, ModelEstimate, Plan, PlanSummary, PlannedTrial, SystemTrial, Task, TaskId,

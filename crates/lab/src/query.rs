@@ -5,6 +5,7 @@ mod replies;
 use crate::{
     Error,
     action::Action,
+    page_view::{CorpusPages, VIEW_DOTS, has_drawn_pages},
     parts::{Part, PartClient, PartReply, PartRequest, PartTransport, models_of_kind},
     plan::{CorpusInputs, Outputs, Trial},
     record::{RunRecord, experiment_of},
@@ -16,7 +17,7 @@ use futures::{StreamExt, future};
 use models::{AnswerPiece, Embedder, InputKind, Message, ModelKind};
 use rag::{
     Answer, Chunk, ChunkTable, Component, Corpus, Models, Passage, Pipeline, PipelineConfig, Query, Span, TableChunk,
-    load::Source,
+    load::{PageView, Source},
     pipeline::{AskedQuestion, PipelineEvent, QueryResult, Retrieval},
 };
 use serde::Serialize;
@@ -68,6 +69,8 @@ pub struct RunPipeline {
     run: String,
     run_time_ms: i64,
     notes: Vec<String>,
+    /// The documents themselves, if they can be reached.
+    documents: Option<CorpusPages>,
     /// Its stages, once a question was asked.
     pipeline: OnceCell<Pipeline>,
     /// Which part of the trial this is, and a client of the others; none if it is the whole trial.
@@ -149,6 +152,7 @@ impl RunPipeline {
             run,
             run_time_ms: record.time_ms(),
             notes,
+            documents: CorpusPages::of(session),
             pipeline: OnceCell::new(),
             part,
         })
@@ -317,6 +321,23 @@ impl RunPipeline {
             return Ok(others.ask(&PartRequest::Excerpt { document: document.to_owned(), span }).await?);
         }
         Ok(self.table().await?.excerpt(document, span))
+    }
+
+    /// Whether pages of a document can be drawn here, by its name and the address of the corpus.
+    pub fn can_view(&self, document: &str) -> bool {
+        self.documents.is_some() && has_drawn_pages(document)
+    }
+
+    /// A page of a document, with the places of these texts on it. None if the document itself cannot be reached from
+    /// here, or nobody draws the pages of its format. The document is as it is now, which may not be what was indexed.
+    ///
+    /// # Errors
+    /// If the document is damaged, or cannot be read now.
+    pub async fn page_view(&self, document: &str, page: u32, texts: Vec<String>) -> Result<Option<PageView>, Error> {
+        match &self.documents {
+            Some(documents) => documents.view(document, page, texts, VIEW_DOTS).await,
+            None => Ok(None),
+        }
     }
 
     /// The first searchable chunk of a document that holds this byte.

@@ -195,7 +195,8 @@ pub async fn sample_plan(session: &Session, most_files: usize) -> Result<Sampled
     })
     .await?;
 
-    let CorpusEstimates { documents, text_bytes, tokens, parse_seconds, chunks, cost } = estimates;
+    let CorpusEstimates { documents, files_with_documents, text_bytes, tokens, parse_seconds, chunks, cost } =
+        estimates;
     let search = &experiment.search;
     Ok(SampledPlan {
         trials: trials.len(),
@@ -205,7 +206,7 @@ pub async fn sample_plan(session: &Session, most_files: usize) -> Result<Sampled
         sampled_files: sampled.files.len(),
         sampled_bytes: sampled.bytes,
         is_whole: sampled.sample.is_whole(),
-        rejected: rejections(&sampled, documents, listing.files.len(), &listing.rejected),
+        rejected: rejections(&sampled, files_with_documents, listing.files.len(), &listing.rejected),
         documents: documents.whole(),
         text_bytes,
         tokens,
@@ -252,14 +253,14 @@ fn refuse_without_documents(session: &Session, sampled: &SampledFiles, rejected:
 /// The files that give no document. `listed` files belong to the corpus by their names, and `rejected` ones do not.
 fn rejections(
     sampled: &SampledFiles,
-    documents: Estimate<f64>,
+    files_with_documents: Estimate<f64>,
     listed: usize,
     rejected: &[Rejected],
 ) -> SampledRejections {
     let all = (listed + rejected.len()) as f64;
     let known = all - sampled.population as f64;
-    // More documents are fewer of these files.
-    let Estimate { estimate, low, high } = documents;
+    // More files with documents are fewer of these files.
+    let Estimate { estimate, low, high } = files_with_documents;
     let of_population = Estimate { estimate: -estimate, low: -high, high: -low }.plus(sampled.population as f64);
     let files = of_population.plus(known);
     SampledRejections {

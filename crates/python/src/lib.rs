@@ -43,6 +43,7 @@ mod _core {
         index_parts::{PyIndexParts, index_settings},
         judging::{explain, qualify},
         limits::PyLimits,
+        page_view::view_page,
         part_transport::PyReplySink,
         process::{PyServedFunction, register_function_place, system_code},
         remote::{PyDone, RayWorker, home, main},

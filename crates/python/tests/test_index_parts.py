@@ -30,12 +30,13 @@ def write_corpus(folder, files=12, sentences=20):
 def cut(block):
     """What became of a block's files, and their chunks."""
     read = block.read()
-    documents = _core.Parser().parse(read.select(["path", "bytes"]))
+    documents, places = _core.Parser().parse_files(read.select(["path", "bytes"]))
+    read = read.take(pyarrow.array(places))
     said = zip(read["failure"].to_pylist(), documents["rejected"].to_pylist())
     reasons = [failure or _core.rejection(rejected) for failure, rejected in said]
     files = {
         "path": documents["path"], "content": documents["content"], "reason": pyarrow.array(reasons, pyarrow.string()),
-        "unread": read["unread"], "state": read["state"],
+        "file": read["path"], "unread": read["unread"], "state": read["state"],
     }  # fmt: skip
     return pyarrow.table(files), _core.Chunker(CHUNKER).chunk(documents)
 

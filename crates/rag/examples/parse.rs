@@ -1,12 +1,13 @@
-//! Prints what a parser makes of a file, with a form feed between two pages: `parse LIBPDFIUM PARSER FILE`. With `time`
-//! behind it, how long that took beside `text`, and what was read badly. PDFs are read in processes of their own, unless
+//! Prints what a parser makes of a file, with a form feed between two pages: `parse LIBPDFIUM PARSER FILE`. The files in a
+//! mail follow it. With `time` behind it, how long that took beside `text`, and what was read badly.
+//! PDFs are read in processes of their own, unless
 //! `IN_THIS_PROCESS` is set.
 
 #![expect(clippy::print_stdout, reason = "an example's output is its purpose")]
 
 use models::ModelDirectory;
 use rag::load::{self, ParseLimits, PdfProgram};
-use rag::parse::{ParseConfig, Parser};
+use rag::parse::{ParseConfig, ParseError, Parser};
 use rag::{Context, Document};
 use std::error::Error;
 use std::path::Path;
@@ -32,23 +33,35 @@ fn main() -> Result<(), Box<dyn Error>> {
         rag::parse::set_model_directory(&ModelDirectory::new(Path::new(&home).join("models"), Vec::new()));
     }
     let bytes = std::fs::read(path)?;
-    let read = |parser: &str| -> Result<Document, Box<dyn Error>> {
+    let read = |parser: &str| -> Result<Vec<Document>, Box<dyn Error>> {
         let config: ParseConfig = serde_json::from_value(serde_json::Value::String(parser.to_owned()))?;
-        Ok(config.build(&Context::default())?.parse(path, &bytes, &ParseLimits::default())?)
+        let (parser, limits) = (config.build(&Context::default())?, ParseLimits::default());
+        let mut read = Vec::new();
+        load::visit_files(path, &bytes, &limits, &mut |path, bytes| {
+            read.push(bytes.map_err(ParseError::from).and_then(|bytes| parser.parse(path, bytes, &limits)));
+        });
+        match <[_; 1]>::try_from(read) {
+            Ok([one]) => Ok(vec![one?]),
+            // A file in a mail that gives no document is no reason to show nothing.
+            Err(several) => Ok(several.into_iter().filter_map(Result::ok).collect()),
+        }
     };
     if rest.is_empty() {
-        print!("{}", by_page(&read(parser)?));
+        print!("{}", read(parser)?.iter().map(by_page).collect::<Vec<_>>().join("\n\n\u{c}"));
         return Ok(());
     }
     for parser in ["text", parser, "text", parser] {
         let start = Instant::now();
-        let document = read(parser)?;
-        println!("{parser}: {:?}, {} pages, {} bytes", start.elapsed(), document.pages.len(), document.text.len());
+        let documents = read(parser)?;
+        let pages = documents.iter().map(|document| document.pages.len()).sum::<usize>();
+        let bytes = documents.iter().map(|document| document.text.len()).sum::<usize>();
+        println!("{parser}: {:?}, {pages} pages, {bytes} bytes", start.elapsed());
     }
-    let document = read(parser)?;
-    println!("{} headings, {} tables", document.headings.len(), document.tables.len());
-    for problem in &document.problems {
-        println!("page {}: {:?}: {}", problem.page.unwrap_or(0), problem.kind, problem.detail);
+    for document in read(parser)? {
+        println!("{}: {} headings, {} tables", document.path, document.headings.len(), document.tables.len());
+        for problem in &document.problems {
+            println!("page {}: {:?}: {}", problem.page.unwrap_or(0), problem.kind, problem.detail);
+        }
     }
     Ok(())
 }

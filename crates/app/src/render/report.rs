@@ -15,6 +15,7 @@ mod tests;
 
 use content::{ReportContent, ReportOverview, ScriptJson};
 use lab::Results;
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 use store::{Key, KeyBuilder};
 
@@ -66,9 +67,34 @@ pub struct ReportFiles {
     pub parts: Vec<(String, String)>,
 }
 
+/// A page of a document on which evidence of a golden question is marked.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct EvidencePage {
+    /// The path of the document.
+    pub document: String,
+    /// The evidence.
+    pub quote: String,
+    /// The number of the page.
+    pub page: u32,
+    /// Whether the evidence was found on it, and is marked.
+    pub is_marked: bool,
+    /// The picture, a PNG file in Base64.
+    #[serde(skip)]
+    pub picture: String,
+}
+
 /// The whole report.
 pub fn report(results: &Results, form: ReportForm<'_>) -> Result<ReportFiles, serde_json::Error> {
-    let content = ReportContent::of(results)?;
+    report_with_pages(results, &[], form)
+}
+
+/// The whole report, with pages of documents as pictures.
+pub fn report_with_pages(
+    results: &Results,
+    pages: &[EvidencePage],
+    form: ReportForm<'_>,
+) -> Result<ReportFiles, serde_json::Error> {
+    let content = ReportContent::of(results, pages)?;
     let folder = match form {
         ReportForm::OneFile => None,
         ReportForm::Folder(folder) => Some(folder),
@@ -118,7 +144,7 @@ fn page(
         .map(|(name, json)| format!("<script type=\"application/json\" id=\"part-{name}\">{}</script>\n", json.text()))
         .collect();
     let values = [
-        ("<!--policy-->", policy(style, overview.folder.is_some())),
+        ("<!--policy-->", policy(style, overview.folder.is_some(), !overview.pages.is_empty())),
         ("<!--title-->", table::escape(&format!("Reverie: {}", overview.board.experiment))),
         ("/*style*/", style.to_owned()),
         ("<!--table-->", table::leaderboard(&overview.board)),
@@ -139,11 +165,12 @@ fn page(
 }
 
 /// The content security policy: this style and this script, the parts beside
-/// the page if there are any, and nothing else from anywhere.
-fn policy(style: &str, has_folder: bool) -> String {
+/// the page and the pictures in them if there are any, and nothing else from anywhere.
+fn policy(style: &str, has_folder: bool, has_pictures: bool) -> String {
     let beside = if has_folder { " 'self'" } else { "" };
+    let pictures = if has_pictures { " img-src data:;" } else { "" };
     format!(
-        "default-src 'none'; script-src {}{beside}; style-src {}; base-uri 'none'; form-action 'none'",
+        "default-src 'none';{pictures} script-src {}{beside}; style-src {}; base-uri 'none'; form-action 'none'",
         csp_hash(SCRIPT),
         csp_hash(style)
     )

@@ -40,6 +40,7 @@ mod late;
 mod late_chunking;
 mod limits;
 mod looking;
+mod mails;
 mod missing_scores;
 mod mistakes;
 mod mlflow;

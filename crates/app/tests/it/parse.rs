@@ -104,7 +104,7 @@ fn a_document_is_shown_as_each_parser_reads_it() {
 }
 
 /// A PDF of as many pages, each with a table of three rows without lines around its cells.
-fn pdf(pages: usize) -> Vec<u8> {
+pub fn pdf(pages: usize) -> Vec<u8> {
     let cell = |x: u32, y: u32, words: &str| format!("BT /F 10 Tf {x} {y} Td ({words}) Tj ET\n");
     let rows = [["bird", "weighs", "eats"], ["barn owl", "550 g", "four mice"], ["eagle owl", "2400 g", "a hare"]];
     let content: String = rows

@@ -1,5 +1,5 @@
 //! Which documents are forgotten: those of the paths and fields that were asked for, in every version that the store knows,
-//! and copies of the same bytes under other paths.
+//! copies of the same bytes under other paths, and the files in them, such as attachments.
 
 use super::fingerprint::TextFingerprint;
 use crate::{
@@ -57,7 +57,11 @@ pub(super) fn choose(known: &[KnownDocument], paths: &BTreeSet<String>) -> Docum
             .collect();
         let is_copy = |one: &&KnownDocument| one.has_text && one.content.is_some_and(|key| contents.contains(&key));
         let before = chosen.len();
-        chosen.extend(known.iter().filter(is_copy).map(|one| one.path.as_str()));
+        // An attachment goes with its mail.
+        let is_within = |one: &&KnownDocument| is_in_one_of(&one.path, |path| chosen.contains(path));
+        let more: Vec<&str> =
+            known.iter().filter(|one| is_copy(one) || is_within(one)).map(|one| one.path.as_str()).collect();
+        chosen.extend(more);
         if chosen.len() == before {
             break;
         }
@@ -67,6 +71,11 @@ pub(super) fn choose(known: &[KnownDocument], paths: &BTreeSet<String>) -> Docum
         versions.entry(one.path.clone()).or_default().extend(one.content);
     }
     versions
+}
+
+/// Whether a file is in one of these files: the path of an attachment begins with that of its mail.
+pub(super) fn is_in_one_of(path: &str, is_one: impl Fn(&str) -> bool) -> bool {
+    path.match_indices('/').any(|(end, _)| is_one(&path[..end]))
 }
 
 /// The documents in the tables of a store, and the names of these tables. `conditions` are fields and the values that a

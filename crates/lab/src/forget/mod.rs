@@ -36,7 +36,7 @@ use bundles::{FoundBundles, find_bundles};
 use calls::{CallSigns, entries_to_erase};
 use certificate::{forgotten_before, pending_notes};
 use descent::{RemovalStage, StoredNames, descendants};
-use documents::{DocumentVersions, KnownDocument, choose, fingerprint_of, known_documents};
+use documents::{DocumentVersions, KnownDocument, choose, fingerprint_of, is_in_one_of, known_documents};
 use findings::{DocumentSigns, TableFinding, look_for_documents};
 use kept_lines::{KeptLines, read_files};
 use models::{Identity, ModelPlace};
@@ -394,7 +394,10 @@ async fn asked_paths(
     for asked in &request.paths {
         let below = below_corpus(session, asked);
         let candidates: Vec<&str> = [Some(asked.as_str()), below.as_deref()].into_iter().flatten().collect();
-        if let Some(path) = candidates.iter().find(|path| names.contains(*path) || pending.contains(**path)) {
+        // A mailbox is known by the mails in it.
+        let holds_one = |path: &str| names.iter().any(|name| is_in_one_of(name, |of| of == path));
+        let is_known = |path: &str| names.contains(path) || pending.contains(path) || holds_one(path);
+        if let Some(path) = candidates.iter().find(|path| is_known(path)) {
             found.insert((*path).to_owned());
         } else if let Some(earlier) = candidates.iter().find_map(|path| earlier.get(*path)) {
             before.push(earlier.clone());
@@ -437,7 +440,7 @@ async fn still_in_corpus(session: &Session, versions: &DocumentVersions, stores:
     let mut found = Vec::new();
     for file in &listing.files {
         let SourceFile { path, bytes, .. } = file;
-        if versions.contains_key(path) {
+        if versions.contains_key(path) || holds_one_of(path, versions.range(format!("{path}/")..).next()) {
             found.push(path.clone());
         } else if sizes.contains(bytes)
             && let Ok(content) = source.read(file, &session.experiment.corpus.limits).await
@@ -447,6 +450,11 @@ async fn still_in_corpus(session: &Session, versions: &DocumentVersions, stores:
         }
     }
     found
+}
+
+/// Whether the next path after that of a file and a `/` is in the file.
+fn holds_one_of<T>(path: &str, next: Option<(&String, T)>) -> bool {
+    next.is_some_and(|(next, _)| next.strip_prefix(path).is_some_and(|rest| rest.starts_with('/')))
 }
 
 /// Removes the files that killed writers left in a folder. No run is at work.

@@ -4,7 +4,7 @@ use crate::{Error, blocking::compute, prepare::text_sample::SampledDocument, ses
 use eval::statistics::StratifiedSample;
 use futures::{StreamExt, TryStreamExt, future, stream};
 use rag::{
-    Metadata,
+    Document, Metadata,
     load::{self, LoadError, Rejected, Source, SourceFile, Unread},
 };
 use serde::Serialize;
@@ -28,6 +28,8 @@ pub(super) struct SampledFiles {
     pub(super) files: Vec<SampledFile>,
     /// The documents of these files, in their order.
     pub(super) documents: Vec<SampledDocument>,
+    /// The number of the file of each document.
+    pub(super) file_of_document: Vec<usize>,
     /// Files that gave no document: those of the sample, and those that are too large to be read.
     pub(super) rejected: Vec<Rejected>,
     /// The number of files that the sample was drawn from.
@@ -40,9 +42,16 @@ pub(super) struct SampledFiles {
     pub(super) bytes: u64,
 }
 
+impl SampledFiles {
+    /// How many of these files gave a document.
+    pub(super) fn files_with_documents(&self) -> usize {
+        self.files.iter().filter(|file| file.text_bytes.is_some()).count()
+    }
+}
+
 /// A file of a sample.
 pub(super) struct SampledFile {
-    /// The bytes of its text; none if it gave no document.
+    /// The bytes of the texts of its documents; none if it gave no document.
     pub(super) text_bytes: Option<usize>,
     /// How long its parsing took.
     pub(super) seconds: f64,
@@ -64,8 +73,9 @@ pub struct SampledEnding {
 /// What a drawn file gave.
 struct ParsedFile {
     place: usize,
-    /// The document, or why there is none; an error if the file cannot be read now.
-    outcome: Result<Result<SampledDocument, LoadError>, Unread>,
+    /// The documents of the file and of the files in it, and those of them that gave none; an error if the file cannot be
+    /// read now.
+    outcome: Result<(Vec<SampledDocument>, Vec<Rejected>), Unread>,
     seconds: f64,
 }
 
@@ -103,10 +113,22 @@ pub(super) async fn read_sample(
         let known = metadata.get(&file.path).cloned().unwrap_or_default();
         compute(move || {
             let began = Instant::now();
-            let outcome = content.map(|bytes| -> Result<SampledDocument, LoadError> {
-                let mut document = load::parse(&file.path, &bytes?, &limits)?;
-                document.metadata.extend(known);
-                Ok(SampledDocument::of(&document))
+            let outcome = content.map(|content| {
+                let (mut documents, mut rejected) = (Vec::new(), Vec::new());
+                let mut add = |path: &str, parsed: Result<Document, LoadError>| match parsed {
+                    Ok(mut document) => {
+                        document.metadata.extend(known.clone());
+                        documents.push(SampledDocument::of(&document));
+                    }
+                    Err(reason) => rejected.push(Rejected { path: path.to_owned(), reason }),
+                };
+                match content {
+                    Err(reason) => add(&file.path, Err(reason)),
+                    Ok(bytes) => load::visit_files(&file.path, &bytes, &limits, &mut |path, bytes| {
+                        add(path, bytes.and_then(|bytes| load::parse(path, bytes, &limits)));
+                    }),
+                }
+                (documents, rejected)
             });
             ParsedFile { place, outcome, seconds: began.elapsed().as_secs_f64() }
         })
@@ -132,22 +154,18 @@ pub(super) async fn read_sample(
     let places = sample.places();
     let endings = count_endings(listed, &places);
     let bytes = places.iter().filter_map(|&place| sizes.get(place)).sum();
-    let (mut files, mut documents) = (Vec::new(), Vec::new());
+    let (mut files, mut documents, mut file_of_document) = (Vec::new(), Vec::new(), Vec::new());
     for place in places {
-        let Some((outcome, seconds)) = by_place.remove(&place) else { continue };
-        let text_bytes = outcome.as_ref().ok().map(|document| document.bytes);
-        match outcome {
-            Ok(document) => documents.push(document),
-            Err(reason) => {
-                let path = listed.get(place).map(|file| file.path.clone()).unwrap_or_default();
-                rejected.push(Rejected { path, reason });
-            }
-        }
+        let Some(((of_file, without), seconds)) = by_place.remove(&place) else { continue };
+        let text_bytes = of_file.iter().map(|document| document.bytes).reduce(|sum, bytes| sum + bytes);
+        documents.extend(of_file);
+        file_of_document.resize(documents.len(), files.len());
+        rejected.extend(without);
         files.push(SampledFile { text_bytes, seconds });
     }
     rejected.sort_by(|one, other| one.path.cmp(&other.path));
     let population = groups.iter().map(Vec::len).sum();
-    Ok(SampledFiles { sample, files, documents, rejected, population, unread, endings, bytes })
+    Ok(SampledFiles { sample, files, documents, file_of_document, rejected, population, unread, endings, bytes })
 }
 
 /// The ending of a file's name in lower case, with its dot; empty if there is none.

@@ -50,6 +50,8 @@ pub(super) struct Estimator<'a> {
 /// The totals of a corpus, with intervals.
 pub(super) struct CorpusEstimates {
     pub(super) documents: Estimate<f64>,
+    /// The files that give at least one document.
+    pub(super) files_with_documents: Estimate<f64>,
     pub(super) text_bytes: Estimate<u64>,
     pub(super) tokens: Estimate<u64>,
     pub(super) parse_seconds: Estimate<f64>,
@@ -62,6 +64,8 @@ pub(super) struct CorpusEstimates {
 struct Totals {
     /// The share of files that give a document.
     documents: f64,
+    /// The documents of such a file: several for mails with attachments.
+    documents_of_file: f64,
     text_bytes: f64,
     tokens: f64,
     parse_seconds: f64,
@@ -88,8 +92,8 @@ impl Estimator<'_> {
         let resample = |i: usize| totals(&sample.resampled_weights(SEED, i));
         let resampled: Vec<Totals> = (0..resamples).into_par_iter().map(resample).collect();
 
-        let documents = self.documents(estimate.documents);
-        let least = self.least_share(&documents).map(|share| totals(&scaled(&weights, share)));
+        let with_documents = self.files_with_documents(estimate.documents);
+        let least = self.least_share(&with_documents).map(|share| totals(&scaled(&weights, share)));
         let text_bytes = self.sampled.files.iter().map(|file| file.text_bytes.unwrap_or_default() as f64);
         let freedom = sample.freedom(&text_bytes.collect::<Vec<_>>());
         let interval = |estimate: f64, resampled: &[f64], least: Option<f64>| {
@@ -104,7 +108,8 @@ impl Estimator<'_> {
         let least = least.as_ref().map(|totals| &totals.cost);
         let cost = ResampledCost { estimate: &estimate.cost, resampled: &costs, least, interval: &interval };
         CorpusEstimates {
-            documents,
+            documents: with_documents.times(estimate.documents_of_file),
+            files_with_documents: with_documents,
             text_bytes: of(&|totals| totals.text_bytes).whole(),
             tokens: of(&|totals| totals.tokens).whole(),
             parse_seconds: of(&|totals| totals.parse_seconds),
@@ -113,28 +118,27 @@ impl Estimator<'_> {
         }
     }
 
-    /// The number of documents, from the share of files that give one. It is never less than what was seen.
-    fn documents(&self, share: f64) -> Estimate<f64> {
+    /// The number of files that give a document, from their share. It is never less than what was seen.
+    fn files_with_documents(&self, share: f64) -> Estimate<f64> {
         let all = self.sampled.population as f64;
         let found = self.sampled.sample.share_interval(share);
-        let least = self.sampled.documents.len() as f64;
+        let least = self.sampled.files_with_documents() as f64;
         let most = all - (self.sampled.files.len() as f64 - least);
         let end = |share: f64| (share * all).clamp(least, most.max(least));
         Estimate { estimate: end(share), low: end(found.low), high: end(found.high) }
     }
 
-    /// The lowest share of the documents that there may be, if the sample has too few rejected files to show it; none
+    /// The lowest share of the files with documents that there may be, if the sample has too few rejected files to show it; none
     /// otherwise.
     fn least_share(&self, documents: &Estimate<f64>) -> Option<f64> {
-        let rejected = self.sampled.files.len() - self.sampled.documents.len();
+        let rejected = self.sampled.files.len() - self.sampled.files_with_documents();
         let is_few = rejected < FEW && !documents.is_exact() && documents.estimate > 0.0;
         is_few.then(|| documents.low / documents.estimate)
     }
 
     /// The weights of the documents, which are those of their files.
     fn document_weights(&self, weights: &SampleWeights) -> Vec<f64> {
-        let files = self.sampled.files.iter().zip(&weights.sizes);
-        files.filter(|(file, _)| file.text_bytes.is_some()).map(|(_, weight)| *weight).collect()
+        self.sampled.file_of_document.iter().filter_map(|&file| weights.sizes.get(file).copied()).collect()
     }
 
     fn totals(&self, weights: &SampleWeights, sizes: &Sizes<'_>) -> Totals {
@@ -148,10 +152,12 @@ impl Estimator<'_> {
         let by_size = |amount: &dyn Fn(&SampledFile) -> f64| -> f64 {
             files.iter().zip(&weights.sizes).map(|(file, weight)| amount(file) * weight).sum()
         };
+        let of_files = self.sampled.file_of_document.iter().filter_map(|&file| weights.items.get(file)).sum::<f64>();
         let tasks = self.to_run.iter().filter_map(|&id| self.plan.tasks.get(id));
         let times = |of_shard: bool| if of_shard { self.shards } else { 1 };
         Totals {
             documents: documents / self.sampled.population.max(1) as f64,
+            documents_of_file: if documents > 0.0 { of_files / documents } else { 1.0 },
             text_bytes: by_size(&|file| file.text_bytes.unwrap_or_default() as f64),
             tokens: sizes.document_tokens() as f64,
             parse_seconds: by_size(&|file| file.seconds) / self.cores as f64,

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from reverie.experiment import Bundle, Experiment, Plan
     from reverie.functions import Function, chunker, generator, metric, parser, reranker, retriever
     from reverie.judges import Judgement, Noise, Qualification, aexplain, ajudge, anoise, explain, judge, noise
+    from reverie.pages import PageView, view_page
     from reverie.results import Calibration, Comparison, Plot, Results, Trial
     from reverie.scores import Scores, aevaluate, compare, evaluate, stopped_scores
     from reverie.serving import Service
@@ -65,6 +66,7 @@ _HOME = {
     "Index": "stages",
     "Judgement": "judges",
     "Noise": "judges",
+    "PageView": "pages",
     "Parser": "_core",
     "Passage": "answers",
     "Pipeline": "answers",
@@ -99,6 +101,7 @@ _HOME = {
     "retriever": "functions",
     "stopped_scores": "scores",
     "system": "systems",
+    "view_page": "pages",
 }
 
 _MODULES = ("exceptions", "executors", "golden", *_kinds.MODULES)
@@ -121,6 +124,7 @@ __all__ = [
     "Index",
     "Judgement",
     "Noise",
+    "PageView",
     "Parser",
     "Passage",
     "Pipeline",
@@ -158,6 +162,7 @@ __all__ = [
     "retriever",
     "stopped_scores",
     "system",
+    "view_page",
 ]
 __all__ += _kinds.__all__
 

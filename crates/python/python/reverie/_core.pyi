@@ -52,6 +52,7 @@ __all__ = [
     "settings",
     "store_variable_prefixes",
     "system_code",
+    "view_page",
 ]
 
 _Connect = Callable[[str, list[str]], Any]
@@ -480,7 +481,10 @@ class Parser:
     def __getnewargs__(self) -> tuple[str]: ...
     def parse(self, batch: _Given) -> pyarrow.RecordBatch:
         """From `path` (string) and `bytes` (binary), a row per file: `path`, `content`, `format`, `title`, `author`,
-        `text`, `pages`, and `rejected`, the reason why there is no document. `format`, `pages` and `rejected` are JSON."""
+        `text`, `pages`, and `rejected`, the reason why there is no document. `format`, `pages` and `rejected` are JSON.
+        A mail gives a row for itself and for each attachment, a mailbox one for each mail in it."""
+    def parse_files(self, batch: _Given) -> tuple[pyarrow.RecordBatch, list[int]]:
+        """The same rows, and for each the number of the file in the batch."""
 
     def parse_corpus(self, corpus: Corpus) -> pyarrow.RecordBatch:
         """The same for all files of a corpus, in their order."""
@@ -551,6 +555,12 @@ class IndexWriter:
         """Adds what `Embedding.embed` gives, in the order of the corpus: by path, then by number."""
     def finish(self) -> dict[str, Any]:
         """Writes the index: `{"chunks": …, "vectors": …, "dimensions": …, "files": […]}`."""
+
+def view_page(
+    path: str, page: int, texts: list[str], dots_per_inch: int
+) -> tuple[int, bytes, int, int, list[list[tuple[float, float, float, float]]]]:
+    """A page with the texts marked: its number, the PNG file, its width and height in pixels, and for each text the left,
+    top, right and bottom of its lines as parts of these."""
 
 def index_settings(limits: Mapping[str, Any] | str | None, chunker: _Component, embedder: Mapping[str, Any] | str) -> str:
     """What decides the contents of an index' parts, apart from the files, as a name. It reads the files of a local

@@ -132,8 +132,8 @@ impl PyIndexParts {
         Ok((plan.missing, plan.documents, plan.rejected, order))
     }
 
-    /// Records what became of the files of a block. `documents` are their `path`, `content`, `state`, why they gave no
-    /// document (`reason`), and whether they could not be read (`unread`). Returns those of the chunks that are in no part,
+    /// Records what became of the files of a block. `documents` are their `path`, `content`, the `file` that they are or are
+    /// in, its `state`, why they gave no document (`reason`), and whether they could not be read (`unread`). Returns those of the chunks that are in no part,
     /// with the columns `block` and `row`, and how many documents have all of their chunks in parts.
     fn begin(
         &self,
@@ -157,7 +157,8 @@ impl PyIndexParts {
             })?;
             let missing = record::uncovered(&parts, record.rows());
             let is_held = |rows: Range<u32>| !rows.is_empty() && !rows.into_iter().any(|row| missing[row as usize]);
-            let held = record.rows_of_files().filter(|(_, rows)| is_held(rows.clone())).count();
+            let held = record.rows_of_files().filter(|(_, rows)| is_held(rows.clone()));
+            let held = held.map(|(file, _)| file.documents as usize).sum();
             let numbered = with_rows(&chunks, &block)?;
             let left = filter_record_batch(&numbered, &BooleanArray::from(missing)).map_err(value_error)?;
             Ok((PyArrowType(left), held))
@@ -216,24 +217,36 @@ impl PyIndexParts {
 impl PyIndexParts {
     /// What became of the files of a block, and the name of the block.
     fn record(&self, documents: &RecordBatch, chunks: &RecordBatch) -> PyResult<(BlockRecord, String)> {
-        let [paths, contents, states, reasons] =
-            ["path", "content", "state", "reason"].map(|name| texts(documents, name));
-        let (paths, contents, states, reasons) = (paths?, contents?, states?, reasons?);
+        let [paths, files, contents, states, reasons] =
+            ["path", "file", "content", "state", "reason"].map(|name| texts(documents, name));
+        let (paths, files, contents, states, reasons) = (paths?, files?, contents?, states?, reasons?);
         let unread = truths(documents, "unread")?;
         let mut counts: HashMap<&str, u32> = HashMap::new();
         let of_chunks = texts(chunks, "document")?;
         for document in of_chunks.iter().flatten() {
             *counts.entry(document).or_default() += 1;
         }
-        let optional = |array: &StringArray, i: usize| array.is_valid(i).then(|| array.value(i).to_owned());
-        let files = (0..documents.num_rows()).map(|i| RecordedFile {
-            path: paths.value(i).to_owned(),
-            state: states.value(i).to_owned(),
-            chunks: counts.get(paths.value(i)).copied().unwrap_or_default(),
-            rejected: optional(&reasons, i),
-            is_unread: unread.value(i),
-        });
-        let record = BlockRecord { files: files.collect() };
+        let mut record = BlockRecord { files: Vec::new() };
+        for i in 0..documents.num_rows() {
+            // The documents of a file follow each other.
+            if record.files.last().is_none_or(|file| file.path != files.value(i)) {
+                record.files.push(RecordedFile {
+                    path: files.value(i).to_owned(),
+                    state: states.value(i).to_owned(),
+                    chunks: 0,
+                    documents: 0,
+                    rejected: Vec::new(),
+                    is_unread: false,
+                });
+            }
+            let Some(file) = record.files.last_mut() else { continue };
+            file.chunks += counts.get(paths.value(i)).copied().unwrap_or_default();
+            file.is_unread |= unread.value(i);
+            match reasons.is_valid(i) {
+                true => file.rejected.push((paths.value(i).to_owned(), reasons.value(i).to_owned())),
+                false => file.documents += 1,
+            }
+        }
         if record.rows() as usize != chunks.num_rows() {
             return Err(value_error("there are chunks of documents that are not in this block"));
         }

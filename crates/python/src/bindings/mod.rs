@@ -38,6 +38,7 @@ pub(crate) mod index_parts;
 pub(crate) mod judging;
 pub(crate) mod limits;
 pub(crate) mod nested;
+pub(crate) mod page_view;
 pub(crate) mod part_transport;
 pub(crate) mod process;
 pub(crate) mod remote;

@@ -108,19 +108,24 @@ impl PyParser {
         serde_json::to_string(&self.limits).map(|text| (text,)).map_err(value_error)
     }
 
-    /// A row for each file: its document, or why it gave none.
+    /// A row for each file, and for each file in a mail or mailbox: its document, or why it gave none.
     fn parse(&self, py: Python<'_>, batch: ArrowBatch) -> PyResult<PyBatch> {
+        self.parse_files(py, batch).map(|(rows, _)| rows)
+    }
+
+    /// The same, and for each row the number of the file in the batch.
+    fn parse_files(&self, py: Python<'_>, batch: ArrowBatch) -> PyResult<(PyBatch, Vec<usize>)> {
         process::check()?;
         py.detach(|| {
             let batch = batch.0;
             let (paths, bytes) = (texts(&batch, "path")?, bytes(&batch, "bytes")?);
-            let row = |(path, bytes): (Option<&str>, Option<&[u8]>)| {
-                let path = path.unwrap_or_default();
-                document_row(path, load::parse(path, bytes.unwrap_or_default(), &self.limits))
-            };
-            to_batch(&paths.iter().zip(bytes.iter()).map(row).collect::<Vec<_>>())
-                .map(PyArrowType)
-                .map_err(|error| failed(&error))
+            let (mut rows, mut files) = (Vec::new(), Vec::new());
+            for (number, (path, bytes)) in paths.iter().zip(bytes.iter()).enumerate() {
+                rows.extend(document_rows(path.unwrap_or_default(), Ok(bytes.unwrap_or_default()), &self.limits));
+                files.resize(rows.len(), number);
+            }
+            let made = to_batch(&rows).map_err(|error| failed(&error))?;
+            Ok((PyArrowType(made), files))
         })
     }
 
@@ -156,17 +161,28 @@ impl PyParser {
 }
 
 fn parse_block(block: &PyBlock, contents: Vec<Result<Vec<u8>, LoadError>>, limits: &ParseLimits) -> Vec<DocumentRow> {
-    let row = |(path, content): (&str, Result<Vec<u8>, LoadError>)| {
-        document_row(path, content.and_then(|bytes| load::parse(path, &bytes, limits)))
+    let rows = |(path, content): (&str, Result<Vec<u8>, LoadError>)| {
+        document_rows(path, content.as_deref().map_err(Clone::clone), limits)
     };
-    block.paths().into_iter().zip(contents).map(row).collect()
+    block.paths().into_iter().zip(contents).flat_map(rows).collect()
 }
 
-fn document_row(path: &str, parsed: Result<Document, LoadError>) -> DocumentRow {
-    match parsed {
-        Ok(document) => DocumentRow::Document(document),
-        Err(reason) => DocumentRow::Rejected(Rejected { path: path.to_owned(), reason }),
+/// What a file gave, and the files in it.
+fn document_rows(path: &str, content: Result<&[u8], LoadError>, limits: &ParseLimits) -> Vec<DocumentRow> {
+    let mut rows = Vec::new();
+    let mut add = |path: &str, parsed: Result<Document, LoadError>| {
+        rows.push(match parsed {
+            Ok(document) => DocumentRow::Document(document),
+            Err(reason) => DocumentRow::Rejected(Rejected { path: path.to_owned(), reason }),
+        });
+    };
+    match content {
+        Err(reason) => add(path, Err(reason)),
+        Ok(bytes) => load::visit_files(path, bytes, limits, &mut |path, bytes| {
+            add(path, bytes.and_then(|bytes| load::parse(path, bytes, limits)));
+        }),
     }
+    rows
 }
 
 /// Documents to chunks.

@@ -8,6 +8,7 @@ pub(super) const FORMAT: FileFormat = FileFormat {
     extensions: &["csv"],
     signature: Signature::Name,
     parse: |bytes, limits| parse(bytes, None, limits),
+    inner_files: None,
     keeps_headings: true,
     without_text: NO_TEXT,
     library: None,

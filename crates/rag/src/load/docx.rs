@@ -15,6 +15,7 @@ pub(super) const FORMAT: FileFormat = FileFormat {
     extensions: &["docx"],
     signature: Signature::Archive(is_docx),
     parse,
+    inner_files: None,
     keeps_headings: true,
     without_text: NO_TEXT,
     library: None,

@@ -20,6 +20,7 @@ pub(super) const FORMAT: FileFormat = FileFormat {
     extensions: &["epub"],
     signature: Signature::Archive(is_epub),
     parse,
+    inner_files: None,
     keeps_headings: true,
     without_text: NO_TEXT,
     library: None,

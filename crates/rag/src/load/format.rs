@@ -1,7 +1,8 @@
 //! `load::format`: what the module of a format declares: how files of the format
 //! are recognized and read.
 
-use super::ParseFunction;
+use super::{LoadError, ParseFunction, ParseLimits};
+use std::borrow::Cow;
 use std::io::Cursor;
 use zip::ZipArchive;
 use zip::result::ZipError;
@@ -12,6 +13,8 @@ pub(super) struct FileFormat {
     pub(super) extensions: &'static [&'static str],
     pub(super) signature: Signature,
     pub(super) parse: ParseFunction,
+    /// The files in such a file that are documents of their own.
+    pub(super) inner_files: Option<InnerFiles>,
     /// Whether its text has its headings as Markdown. In other texts a `#` is
     /// a comment or a number sign.
     pub(super) keeps_headings: bool,
@@ -22,6 +25,26 @@ pub(super) struct FileFormat {
     /// A file with every feature of the format; its document is pinned.
     #[cfg(test)]
     pub(super) sample: fn() -> sample::Sample,
+}
+
+/// Calls its last argument with each file until that says that it is enough.
+pub(super) type FilesFunction = fn(&[u8], &ParseLimits, &mut dyn FnMut(InnerFile<'_>) -> bool) -> Result<(), LoadError>;
+
+/// Which files are in a file of a format.
+pub(super) enum InnerFiles {
+    /// Some beside the text of the file.
+    Beside(FilesFunction),
+    /// The file is nothing but what is in it.
+    Only(FilesFunction),
+}
+
+/// A file in a file.
+#[derive(Debug)]
+pub(super) struct InnerFile<'a> {
+    pub(super) name: String,
+    pub(super) bytes: Cow<'a, [u8]>,
+    /// Whether some of it could not be decoded.
+    pub(super) is_damaged: bool,
 }
 
 /// The message for a file without text, unless its format has a better one.

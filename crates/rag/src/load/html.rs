@@ -14,6 +14,7 @@ pub(super) const FORMAT: FileFormat = FileFormat {
     extensions: &["html", "htm", "xhtml"],
     signature: Signature::Text { begins: begins_as_html, called: "a web page" },
     parse,
+    inner_files: None,
     keeps_headings: true,
     without_text: NO_TEXT,
     library: None,
@@ -41,7 +42,7 @@ fn begins_as_html(head: &str) -> bool {
     ["<!doctype html", "<html", "<head>", "<body"].iter().any(|tag| start.starts_with(tag))
 }
 
-fn parse(bytes: &[u8], limits: &ParseLimits) -> Result<Parsed, LoadError> {
+pub(super) fn parse(bytes: &[u8], limits: &ParseLimits) -> Result<Parsed, LoadError> {
     let text::Decoded { text: html, problems } = text::read(bytes, declared_encoding(bytes).as_deref());
     nesting::check(&html, limits.nesting)?;
     let document = Html::parse_document(&html);

@@ -13,6 +13,7 @@ pub(super) const FORMAT: FileFormat = FileFormat {
     extensions: &["md", "markdown"],
     signature: Signature::Name,
     parse: |bytes, _| parse(bytes),
+    inner_files: None,
     keeps_headings: true,
     without_text: NO_TEXT,
     library: None,

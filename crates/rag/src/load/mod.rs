@@ -9,13 +9,16 @@ mod file_state;
 mod filter;
 mod format;
 mod headings;
+mod inner_files;
 mod layout;
 mod lines;
 mod markup;
+mod mime;
 mod nesting;
 mod office_package;
 mod open_document;
 mod package;
+mod page_places;
 mod pdf_page;
 mod sheet;
 mod similar_names;
@@ -32,8 +35,10 @@ mod tests;
 
 pub use file_state::FileState;
 pub(crate) use filter::MATCHING;
+pub use inner_files::{VisitFile, visit_files};
 #[cfg(test)]
 pub(crate) use markdown::headings as markdown_headings;
+pub use page_places::{PageBox, PageView};
 pub(crate) use pdf::PagePictures;
 pub use pdf::{PdfProgram, bind_pdfium, read_pdfs_with, run_pdf_worker};
 pub use similar_names::similar_names;
@@ -43,6 +48,7 @@ pub(crate) use written::{returned_document, written_document};
 use crate::types::{Heading, Metadata, Page, ReadingProblem, Span, Table};
 use format::{FileFormat, formats};
 use models::{Picture, PictureError, RecognizedPage};
+use page_places::LetteredPicture;
 use serde::{Deserialize, Serialize};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use store::Key;
@@ -65,6 +71,8 @@ formats! {
     Rtf => rtf,
     Csv => csv,
     Tsv => tsv,
+    Eml => eml,
+    Mbox => mbox,
     Text => text,
 }
 
@@ -100,9 +108,9 @@ const TITLE_CHARACTERS: usize = 200;
 pub struct ParseLimits {
     /// The largest file, in bytes. Default 256 MiB.
     pub file_bytes: u64,
-    /// The most pages of a PDF or DOCX, or parts of an EPUB. Default 20,000.
+    /// The most pages of a PDF or DOCX, parts of an EPUB or of a mail, or files in a mail or mailbox. Default 20,000.
     pub pages: u32,
-    /// The most bytes that an archive (EPUB, DOCX) may unpack to. Default 1 GiB.
+    /// The most bytes that an archive (EPUB, DOCX) or the files in a mail or mailbox may unpack to. Default 1 GiB.
     pub unpacked_bytes: u64,
     /// The most bytes of text that a file may hold. Default 256 MiB.
     pub text_bytes: u64,
@@ -302,6 +310,16 @@ impl Document {
             || self.format == Format::Pdf && (!self.tables.is_empty() || self.headings.iter().any(is_written))
     }
 
+    /// The number of the page on which a quote begins: where its letters and digits stand in the text, whatever stands
+    /// between them. None if it is nowhere, or on no page.
+    pub fn page_of_quote(&self, quote: &str) -> Option<u32> {
+        let start = match self.text.find(quote) {
+            Some(start) => start,
+            None => page_places::find_letters(&self.text, quote)?,
+        };
+        self.page_at(start).map(|page| page.number)
+    }
+
     /// The page that holds a byte of the text; white space behind a page
     /// belongs to it.
     pub(crate) fn page_at(&self, byte: usize) -> Option<&Page> {
@@ -367,10 +385,7 @@ pub(crate) fn parse_picture(
 ) -> Result<Document, LoadError> {
     limits.check_file(bytes.len() as u64)?;
     let read = || {
-        let picture = Picture::decode(bytes).map_err(|error| match error {
-            PictureError::TooLarge(reason) => LoadError::OverLimit(reason),
-            PictureError::Broken(reason) => LoadError::Broken(reason),
-        })?;
+        let picture = decode(bytes)?;
         // The text of a page that is 600 points wide has a size of about ten.
         let scale = PICTURE_POINTS / picture.width.max(1) as f32;
         let pages = layout::recognized_pages(vec![(1, recognize(picture)?, scale)]);
@@ -378,6 +393,48 @@ pub(crate) fn parse_picture(
     };
     let parsed = caught(read, limits)?;
     document(path, bytes, Format::Markdown, parsed)
+}
+
+/// The pixels of a picture's longer side, at most, where it is looked at.
+const VIEWED_PIXELS: usize = 2_000;
+
+/// Draws a page, and finds texts on it. `recognize` reads pages without letters, if it can. None if there is no such page,
+/// and for formats whose pages nobody draws.
+///
+/// # Errors
+/// If the file is damaged or needs a password, or cannot be read now.
+pub(crate) fn view_page(
+    (path, bytes): (&str, &[u8]),
+    page: u32,
+    texts: &[&str],
+    dots_per_inch: u32,
+    limits: &ParseLimits,
+    recognize: &dyn Fn(&Picture) -> Option<RecognizedPage>,
+) -> Result<Option<PageView>, LoadError> {
+    limits.check_file(bytes.len() as u64)?;
+    let drawn = if Picture::is_picture(bytes) {
+        let picture = decode(bytes)?.in_colour(VIEWED_PIXELS);
+        (page == 1).then_some(LetteredPicture { picture, letters: Vec::new() })
+    } else if sniff::format(path, bytes) == Ok(Format::Pdf) {
+        pdf::view(bytes, page, dots_per_inch)?
+    } else {
+        None
+    };
+    let Some(mut drawn) = drawn else { return Ok(None) };
+    if drawn.letters.is_empty()
+        && !texts.is_empty()
+        && let Some(found) = recognize(&drawn.picture)
+    {
+        drawn = LetteredPicture::recognized(drawn.picture, &found);
+    }
+    Ok(Some(drawn.view(page, texts)))
+}
+
+fn decode(bytes: &[u8]) -> Result<Picture, LoadError> {
+    Picture::decode(bytes).map_err(|error| match error {
+        PictureError::TooLarge(reason) => LoadError::OverLimit(reason),
+        PictureError::Broken(reason) => LoadError::Broken(reason),
+    })
 }
 
 /// Finds the format of the bytes, and makes a document of what `parse` makes of it within the limits for one file.
@@ -471,6 +528,20 @@ impl Parsed {
             self.begin_block();
             self.text.push_str(text.trim_end());
         }
+    }
+
+    /// Appends what another parser made as blocks of their own, unless it is blank. Its headings and tables are kept.
+    fn push_parsed(&mut self, other: Self) {
+        self.problems.extend(other.problems);
+        if other.text.trim().is_empty() {
+            return;
+        }
+        let start = self.begin_block();
+        self.text.push_str(other.text.trim_end());
+        let heading = |heading: Heading| Heading { start: heading.start + start, ..heading };
+        self.headings.extend(other.headings.into_iter().map(heading));
+        let span = |span: Span| Span { start: span.start + start, end: span.end + start };
+        self.tables.extend(other.tables.into_iter().map(|table| Table { span: span(table.span), ..table }));
     }
 
     /// Appends a table as a block of its own, unless it is empty.

@@ -8,6 +8,7 @@ pub(super) const FORMAT: FileFormat = FileFormat {
     extensions: &["odp", "otp"],
     signature: Signature::Archive(is_odp),
     parse,
+    inner_files: None,
     keeps_headings: true,
     without_text: NO_TEXT,
     library: None,

@@ -14,6 +14,7 @@ pub(super) const FORMAT: FileFormat = FileFormat {
     extensions: &["ods", "ots"],
     signature: Signature::Archive(is_ods),
     parse,
+    inner_files: None,
     keeps_headings: true,
     without_text: NO_TEXT,
     library: None,

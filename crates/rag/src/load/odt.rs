@@ -8,6 +8,7 @@ pub(super) const FORMAT: FileFormat = FileFormat {
     extensions: &["odt", "ott"],
     signature: Signature::Archive(is_odt),
     parse,
+    inner_files: None,
     keeps_headings: true,
     without_text: NO_TEXT,
     library: None,

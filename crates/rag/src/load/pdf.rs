@@ -11,12 +11,13 @@ mod worker;
 
 use super::format::{FileFormat, Signature};
 use super::lines::{self, WordCounts};
+use super::page_places::LetteredPicture;
 use super::pdf_page::{UnreadPage, problems};
 use super::{LoadError, ParseLimits, Parsed, Recognize, bookmarks, layout, sniff};
 use crate::lines::lock;
 use crate::types::{Page, Span};
 use models::Picture;
-use pages::{PageReading, PdfFacts, PdfPages, SEGMENT_PAGES, not_opened};
+use pages::{DrawnPage, PagePicture, PageReading, PdfFacts, PdfPages, SEGMENT_PAGES, not_opened};
 use pdfium_render::prelude::{PdfDocument, Pdfium};
 use processes::MOST_FAILED_PAGES;
 pub use processes::{PdfProgram, read_pdfs_with};
@@ -53,6 +54,7 @@ pub(super) const FORMAT: FileFormat = FileFormat {
     extensions: &["pdf"],
     signature: Signature::Bytes(is_pdf),
     parse,
+    inner_files: None,
     keeps_headings: false,
     without_text: "no text could be extracted (scanned pages have no letters: the parser `ocr` reads them)",
     library: Some("libpdfium"),
@@ -86,7 +88,7 @@ fn read(bytes: &[u8], reading: PageReading, limits: &ParseLimits) -> Result<Pars
     let parsed = match pages {
         PdfPages::Lines(pages) => from_lines(&pages, &facts)?,
         PdfPages::Layout(pages) => layout::document(pages, &facts.bookmarks, limits)?,
-        PdfPages::Pictures(_) => Parsed::default(),
+        PdfPages::Pictures(_) | PdfPages::Views(_) => Parsed::default(),
     };
     finish(parsed, facts)
 }
@@ -149,6 +151,15 @@ pub(super) fn parse_recognized(
     finish(layout::document(pages, &facts.bookmarks, limits)?, facts)
 }
 
+/// A page of a PDF as a picture in colour, with its letters. None if there is no such page.
+///
+/// # Errors
+/// If the file cannot be opened, or the page cannot be drawn.
+pub(super) fn view(bytes: &[u8], number: u32, dots_per_inch: u32) -> Result<Option<LetteredPicture>, LoadError> {
+    let view = OpenPdf::open(bytes)?.view(number, dots_per_inch)?;
+    view.transpose().map_err(|reason| LoadError::Broken(reason.in_words().to_owned()))
+}
+
 /// A PDF that is being read, in this process or in others.
 struct OpenPdf<'b> {
     pdfium: &'static Pdfium,
@@ -197,20 +208,43 @@ impl<'b> OpenPdf<'b> {
         })
     }
 
-    /// A page as a picture, with its width in points.
+    /// A page as a grey picture, with its width in points.
     fn draw(&self, number: u32, dots_per_inch: u32) -> Result<Result<(Picture, f32), UnreadPage>, LoadError> {
-        let pages = match processes::program() {
-            Some(program) => processes::draw(program, self.library, self.copy.path(), number, dots_per_inch)?,
+        let PdfPages::Pictures(mut pictures) = self.read_one(number, PageReading::Pictures { dots_per_inch })? else {
+            return Ok(Err(UnreadPage::Damaged));
+        };
+        match pictures.pop().unwrap_or(Err(UnreadPage::Damaged)) {
+            Ok(drawn) => Ok(self.take_picture(&drawn)?.map(|picture| (picture, drawn.points))),
+            Err(reason) => Ok(Err(reason)),
+        }
+    }
+
+    /// A page as a picture in colour, with its letters. None if there is no such page.
+    fn view(&self, number: u32, dots_per_inch: u32) -> Result<Option<Result<LetteredPicture, UnreadPage>>, LoadError> {
+        let PdfPages::Views(mut views) = self.read_one(number, PageReading::Views { dots_per_inch })? else {
+            return Ok(None);
+        };
+        Ok(match views.pop() {
+            Some(Ok(DrawnPage { picture, letters })) => {
+                Some(self.take_picture(&picture)?.map(|picture| LetteredPicture { picture, letters }))
+            }
+            Some(Err(reason)) => Some(Err(reason)),
+            None => None,
+        })
+    }
+
+    fn read_one(&self, number: u32, reading: PageReading) -> Result<PdfPages, LoadError> {
+        match processes::program() {
+            Some(program) => processes::read_one(program, self.library, self.copy.path(), number, reading),
             None => self.with_document(|document| {
-                let reading = PageReading::Pictures { dots_per_inch };
-                Ok(PdfPages::read(document, number..=number, reading, false, &[], self.copy.path()))
-            })?,
-        };
-        let PdfPages::Pictures(mut pictures) = pages else { return Ok(Err(UnreadPage::Damaged)) };
-        let drawn = match pictures.pop().unwrap_or(Err(UnreadPage::Damaged)) {
-            Ok(drawn) => drawn,
-            Err(reason) => return Ok(Err(reason)),
-        };
+                let last = number.min(u32::try_from(document.pages().len()).unwrap_or(0));
+                Ok(PdfPages::read(document, number..=last, reading, false, &[], self.copy.path()))
+            }),
+        }
+    }
+
+    /// Reads the pixels of a page that was drawn, and removes their file.
+    fn take_picture(&self, drawn: &PagePicture) -> Result<Result<Picture, UnreadPage>, LoadError> {
         // Nothing outside the folder is read or removed, whatever a process answers.
         let is_file = std::fs::symlink_metadata(&drawn.file).is_ok_and(|file| file.is_file());
         if drawn.file.parent() != Some(self.folder.path()) || !is_file {
@@ -220,11 +254,11 @@ impl<'b> OpenPdf<'b> {
         let pixels = std::fs::read(&drawn.file).map_err(not_read)?;
         // Removed with the folder in any case.
         let _ = std::fs::remove_file(&drawn.file);
-        let (width, height) = (drawn.width, drawn.height);
-        if width == 0 || pixels.len() != width * height {
+        let (width, height, channels) = (drawn.width, drawn.height, drawn.channels);
+        if width == 0 || !matches!(channels, 1 | 3) || pixels.len() != width * height * channels {
             return Ok(Err(UnreadPage::Damaged));
         }
-        Ok(Ok((Picture { width, height, channels: 1, pixels }, drawn.points)))
+        Ok(Ok(Picture { width, height, channels, pixels }))
     }
 
     fn with_document<T>(&self, read: impl FnOnce(&PdfDocument<'_>) -> Result<T, LoadError>) -> Result<T, LoadError> {

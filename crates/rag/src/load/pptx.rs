@@ -15,6 +15,7 @@ pub(super) const FORMAT: FileFormat = FileFormat {
     extensions: &["pptx", "pptm", "ppsx", "potx"],
     signature: Signature::Archive(is_pptx),
     parse,
+    inner_files: None,
     keeps_headings: true,
     without_text: NO_TEXT,
     library: None,

@@ -14,6 +14,7 @@ pub(super) const FORMAT: FileFormat = FileFormat {
     extensions: &["rtf"],
     signature: Signature::Bytes(|bytes, _| bytes.starts_with(b"{\\rtf")),
     parse,
+    inner_files: None,
     keeps_headings: true,
     without_text: NO_TEXT,
     library: None,

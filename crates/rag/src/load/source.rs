@@ -201,6 +201,18 @@ impl Source {
         found.bytes().await.map_err(failed)
     }
 
+    /// The file at a path below the root, which may not be there: a corpus need not be listed to read one file.
+    pub fn file(&self, path: &str) -> SourceFile {
+        let location = match &self.place {
+            CorpusPlace::Remote { prefix, .. } if !prefix.as_ref().is_empty() && prefix.filename() != Some(path) => {
+                Some(format!("{prefix}/{path}").into())
+            }
+            CorpusPlace::Remote { prefix, .. } if prefix.filename() == Some(path) => Some(prefix.as_ref().into()),
+            _ => None,
+        };
+        SourceFile { path: path.to_owned(), bytes: 0, state: None, location }
+    }
+
     /// Reads one file on this thread; none if the corpus is in an object store.
     pub fn read_now(&self, file: &SourceFile, limits: &ParseLimits) -> Option<Result<Bytes, ReadError>> {
         let is_remote = matches!(self.place, CorpusPlace::Remote { .. });

@@ -15,6 +15,7 @@ pub(super) const FORMAT: FileFormat = FileFormat {
     extensions: &["txt", "text", "rst", "adoc", "org"],
     signature: Signature::Name,
     parse: |bytes, _| parse(bytes),
+    inner_files: None,
     keeps_headings: false,
     without_text: NO_TEXT,
     library: None,

@@ -7,6 +7,7 @@ pub(super) const FORMAT: FileFormat = FileFormat {
     extensions: &["tsv", "tab"],
     signature: Signature::Name,
     parse: |bytes, limits| csv::parse(bytes, Some(b'\t'), limits),
+    inner_files: None,
     keeps_headings: true,
     without_text: NO_TEXT,
     library: None,

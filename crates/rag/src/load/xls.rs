@@ -14,6 +14,7 @@ pub(super) const FORMAT: FileFormat = FileFormat {
     extensions: &["xls", "xlt"],
     signature: Signature::Bytes(is_xls),
     parse,
+    inner_files: None,
     keeps_headings: true,
     without_text: NO_TEXT,
     library: None,

@@ -2,6 +2,9 @@
 //! all, in another way.
 
 pub use ocr::set_model_directory;
+pub use view::view_page;
+
+mod view;
 
 use crate::{
     AxisValue, Choice, Component, Context, Document, Error,

@@ -59,17 +59,19 @@ impl Config {
 impl Parser for Config {
     fn parse(&self, path: &str, bytes: &[u8], limits: &ParseLimits) -> Result<Document, ParseError> {
         limits.check_file(bytes.len() as u64)?;
-        // The networks are opened for the first picture.
-        let recognize = |picture: Picture| -> Result<RecognizedPage, LoadError> {
-            let not_read = |error: &dyn std::fmt::Display| LoadError::NotRead(error.to_string());
-            recognizer().map_err(|error| not_read(&error))?.read(&picture).map_err(|error| not_read(&error))
-        };
+        let recognize = |picture: Picture| recognize(&picture);
         if Picture::is_picture(bytes) {
             return Ok(load::parse_picture(path, bytes, limits, &recognize)?);
         }
         let pictures = PagePictures { dots_per_inch: self.dots_per_inch, all_pages: self.all_pages };
         Ok(load::parse_recognized(path, bytes, limits, &pictures, &recognize)?)
     }
+}
+
+/// Reads the text of a picture. The networks are opened for the first one.
+pub(super) fn recognize(picture: &Picture) -> Result<RecognizedPage, LoadError> {
+    let not_read = |error: &dyn std::fmt::Display| LoadError::NotRead(error.to_string());
+    recognizer().map_err(|error| not_read(&error))?.read(picture).map_err(|error| not_read(&error))
 }
 
 /// Where the networks are, and the recognizer once it is open.

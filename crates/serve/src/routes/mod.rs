@@ -96,6 +96,19 @@ const ROUTES: &[RouteSpec] = &[
             let operation = operation.path_id().errors(&["502", "503", "504"]);
             operation.json::<sources::SourceExcerpt>("The passage; a page, where `Accept` asks for HTML")
         }),
+    RouteSpec::new("GET", "/rag/sources/{id}/page", ASK, |_| get(rag::source_page))
+        .summary("Where a passage is on a page of its document, if that is a PDF or a picture")
+        .described(|operation| {
+            let operation = operation.path_id().query::<sources::PageQuery>().errors(&["502", "503", "504"]);
+            operation.json::<sources::SourcePage>("The lines of the passage on the page")
+        }),
+    RouteSpec::new("GET", "/rag/sources/{id}/page.png", ASK, |_| get(rag::source_page_image))
+        .summary("The page as a picture in which the passage is marked")
+        .described(|operation| {
+            let operation = operation.path_id().query::<sources::PageQuery>().errors(&["502", "503", "504"]);
+            let content = json!({ "image/png": { "schema": { "type": "string", "format": "binary" } } });
+            operation.response("200", json!({ "description": "The picture", "content": content }))
+        }),
     RouteSpec::new("POST", "/rag/feedback", ASK, |_| post(rag::feedback))
         .summary("A verdict on an answer, if the service was started with a file for feedback")
         .described(|operation| {

@@ -70,7 +70,7 @@ impl<'a> Operation<'a> {
         self.errors(&["404"])
     }
 
-    /// Adds the fields of a type as parameters of the URL.
+    /// Adds the fields of a type as parameters of the URL, after those of the path.
     pub(crate) fn query<T: JsonSchema>(mut self) -> Self {
         let schema = self.schemas.root_schema_for::<T>().to_value();
         let required: Vec<&str> =
@@ -88,7 +88,8 @@ impl<'a> Operation<'a> {
                     "description": field["description"] })
         };
         let fields = schema["properties"].as_object().into_iter().flatten();
-        self.fields["parameters"] = fields.map(parameter).collect();
+        let of_path = self.fields["parameters"].as_array().into_iter().flatten().cloned();
+        self.fields["parameters"] = of_path.chain(fields.map(parameter)).collect();
         self
     }
 

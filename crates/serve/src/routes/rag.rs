@@ -4,7 +4,7 @@ use super::{
     chat::{FinishReason, TokenUsage},
     conversation::{check_question, check_top_k},
     request::{JsonBody, PathId, PublicBase, QueryParameters},
-    sources::{self, PassageSource, SourceExcerpt},
+    sources::{self, PageQuery, PassageSource, SourceExcerpt, SourcePage},
 };
 use crate::{
     answering::{ServedPipeline, UserQuestion, collect_answer},
@@ -20,6 +20,7 @@ use axum::{
     response::{Html, IntoResponse, Response},
 };
 use models::{Finish, trace::record_texts};
+use rag::load::PageView;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::{sync::Arc, time::Duration};
@@ -227,13 +228,54 @@ pub(crate) async fn source(
     Ok(if wants_page { Html(page(&excerpt)).into_response() } else { Json(excerpt).into_response() })
 }
 
+/// Where the passage of a source is on its page.
+pub(crate) async fn source_page(
+    State(service): State<Arc<HttpService>>,
+    PathId(id): PathId,
+    QueryParameters(query): QueryParameters<PageQuery>,
+) -> Result<Json<SourcePage>, ApiError> {
+    let view = view(&service, &id, query.number).await?;
+    let PageView { page, picture, boxes } = view;
+    let boxes = boxes.into_iter().flatten().collect();
+    Ok(Json(SourcePage { page, width: picture.width, height: picture.height, boxes }))
+}
+
+/// The page of a source as a picture in which the passage is marked.
+pub(crate) async fn source_page_image(
+    State(service): State<Arc<HttpService>>,
+    PathId(id): PathId,
+    QueryParameters(query): QueryParameters<PageQuery>,
+) -> Result<Response, ApiError> {
+    let view = view(&service, &id, query.number).await?;
+    let encode = move || view.marked().to_png();
+    let encoded = tokio::task::spawn_blocking(encode).await.map_err(|error| ApiError::internal(error.to_string()))?;
+    let picture = encoded.map_err(|error| ApiError::internal(error.to_string()))?;
+    // It belongs to whoever may ask for it.
+    let headers = [(header::CONTENT_TYPE, "image/png"), (header::CACHE_CONTROL, "private, max-age=300")];
+    Ok((headers, picture).into_response())
+}
+
+async fn view(service: &HttpService, id: &str, number: Option<u32>) -> Result<PageView, ApiError> {
+    let deadline = service.deadline();
+    let _permit = service.searches.enter(deadline.left()).await?;
+    sources::view(&service.lanes(), id, number, &deadline).await
+}
+
 /// A source as a page without scripts, with all text escaped.
 fn page(excerpt: &SourceExcerpt) -> String {
     let heading = excerpt.heading.as_deref().map(|heading| format!("<p>{}</p>", escape(heading))).unwrap_or_default();
+    let picture = match excerpt.page.filter(|_| excerpt.has_page_image) {
+        // An id has letters, digits, `-`, `_` and one dot.
+        Some(page) => format!(
+            "<p><img src=\"{}/page.png\" alt=\"Page {page}; the passage is marked, its text stands below\"></p>",
+            escape(&excerpt.id)
+        ),
+        None => String::new(),
+    };
     format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
          <title>{title}</title><link rel=\"stylesheet\" href=\"../../page.css\"><link rel=\"icon\" href=\"../../favicon.ico\"><main class=\"passage\"><h1>{title}</h1>{heading}\
-         <p><small>{file}</small></p><p class=\"text\">{before}<mark id=\"quote\">{text}</mark>{after}</p></main></html>",
+         <p><small>{file}</small></p>{picture}<p class=\"text\">{before}<mark id=\"quote\">{text}</mark>{after}</p></main></html>",
         title = escape(&excerpt.title()),
         file = escape(&excerpt.file),
         before = escape(&excerpt.before),

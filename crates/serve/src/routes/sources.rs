@@ -9,9 +9,12 @@ use crate::{
 };
 use axum::http::StatusCode;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use rag::{Passage, Span};
+use rag::{
+    Passage, Span,
+    load::{PageBox, PageView},
+};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// The most characters of a quote.
@@ -62,6 +65,29 @@ pub(crate) struct SourceExcerpt {
     pub(crate) text: String,
     /// Up to 2,000 bytes after it.
     pub(crate) after: String,
+    /// Whether `/rag/sources/{id}/page.png` shows its page: not where the document cannot be reached from the service, or
+    /// its format has no pages that can be drawn.
+    pub(crate) has_page_image: bool,
+}
+
+/// Where a passage is on a page of its document.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct SourcePage {
+    /// The number of the page, from 1.
+    pub(crate) page: u32,
+    /// The width of its picture, in pixels.
+    pub(crate) width: usize,
+    /// The height of its picture, in pixels.
+    pub(crate) height: usize,
+    /// The lines of the passage, in parts of the width and height of the page: from 0 to 1, from the upper left corner.
+    pub(crate) boxes: Vec<PageBox>,
+}
+
+/// Which page of a source is shown.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(crate) struct PageQuery {
+    /// Its number, from 1. The default is the page on which the passage begins.
+    pub(crate) number: Option<u32>,
 }
 
 /// The id of a passage.
@@ -255,6 +281,26 @@ pub(crate) async fn open(lanes: &LaneSet, id: &str, deadline: &Deadline) -> Resu
     }
 }
 
+/// A page of a source, with the places of its passage.
+pub(crate) async fn view(
+    lanes: &LaneSet,
+    id: &str,
+    number: Option<u32>,
+    deadline: &Deadline,
+) -> Result<PageView, ApiError> {
+    let excerpt = open(lanes, id, deadline).await?;
+    let reason = "the page of this source cannot be shown: the document is not within reach of this service, has no such page, \
+                  or its format has no pages that can be drawn";
+    let unknown = || ApiError::not_found("page_not_found", reason);
+    let page = number.or(excerpt.page).filter(|_| excerpt.has_page_image).ok_or_else(unknown)?;
+    let texts = || vec![excerpt.text.clone()];
+    let mut view = deadline.limit(lanes.serving.pipeline.pipeline.page_view(&excerpt.file, page, texts())).await?;
+    if let (None, Some(candidate)) = (&view, &lanes.candidate) {
+        view = deadline.limit(candidate.lane.pipeline.pipeline.page_view(&excerpt.file, page, texts())).await?;
+    }
+    view.ok_or_else(unknown)
+}
+
 /// Opens a source of one pipeline.
 async fn open_in(served: &ServedPipeline, id: &str, deadline: &Deadline) -> Result<SourceExcerpt, ApiError> {
     let unknown = || ApiError::not_found("source_not_found", "there is no source with this id in what is served now");
@@ -281,7 +327,8 @@ async fn open_in(served: &ServedPipeline, id: &str, deadline: &Deadline) -> Resu
     }
     let chunk = deadline.limit(served.pipeline.chunk_at(&file, span.start)).await?;
     let (page, book, heading) = chunk.map_or((None, None, None), |chunk| (chunk.page, chunk.book, chunk.heading));
-    Ok(SourceExcerpt { id: id.to_owned(), file, page, book, heading, before, text, after })
+    let has_page_image = page.is_some() && served.pipeline.can_view(&file);
+    Ok(SourceExcerpt { id: id.to_owned(), file, page, book, heading, before, text, after, has_page_image })
 }
 
 #[cfg(test)]

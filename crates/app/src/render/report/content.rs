@@ -8,7 +8,9 @@
 //! - `passages-3`: some passages. Each passage is held once for all trials,
 //!   and passages are in the order of the documents, so that those of one
 //!   question are close together.
+//! - `page-3`: a page of a document as a picture.
 
+use super::EvidencePage;
 use eval::{Question, Score};
 use lab::{Board, Difference, LossStep, MetricResult, QuestionLoss, QuestionResult, Results, TrialResult};
 use rag::{Answer, Passage, query::SearchQuery};
@@ -41,6 +43,9 @@ pub(super) struct ReportOverview<'a> {
     question_parts: Vec<usize>,
     /// The first passage of each part of passages.
     passage_parts: Vec<usize>,
+    /// The pages that are here as pictures, in the order of their parts.
+    #[serde(skip_serializing_if = "<[EvidencePage]>::is_empty")]
+    pub(super) pages: &'a [EvidencePage],
     /// The folder of the parts; none if they are in the page.
     pub(super) folder: Option<&'a str>,
     /// The stamp of the parts; `None` if there are no parts.
@@ -189,7 +194,7 @@ pub(super) struct ReportContent<'a> {
 }
 
 impl<'a> ReportContent<'a> {
-    pub(super) fn of(results: &'a Results) -> Result<Self, serde_json::Error> {
+    pub(super) fn of(results: &'a Results, pages: &'a [EvidencePage]) -> Result<Self, serde_json::Error> {
         let passages = PassageTable::of(results);
         let contributions = results.contributions(&BTreeMap::new());
         let mut parts = Vec::new();
@@ -207,12 +212,16 @@ impl<'a> ReportContent<'a> {
             packer.add(ScriptJson::of(text)?);
         }
         let passage_parts = packer.finish(&mut parts);
+        for (number, page) in pages.iter().enumerate() {
+            parts.push((format!("page-{number}"), ScriptJson::of(&page.picture)?));
+        }
         let overview = ReportOverview {
             loss_steps: loss_steps(results),
             differences: results.differences(),
             questions: results.questions.iter().map(QuestionSummary::of).collect(),
             question_parts,
             passage_parts,
+            pages,
             ..overview(Board::of(results), &results.metrics)
         };
         Ok(Self { overview, parts })
@@ -242,6 +251,7 @@ fn overview(board: Board, metrics: &[MetricResult]) -> ReportOverview<'_> {
         differences: Vec::new(),
         question_parts: Vec::new(),
         passage_parts: Vec::new(),
+        pages: &[],
         folder: None,
         stamp: None,
     }

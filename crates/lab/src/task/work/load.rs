@@ -10,8 +10,8 @@ use crate::{
 };
 use async_trait::async_trait;
 use rag::{
-    Context,
-    load::{self, LoadError, ParseLimits, ReadError, Rejected, SourceFile, Unread},
+    Context, Document,
+    load::{self, ParseLimits, ReadError, Rejected, SourceFile, Unread},
     parse::{FileParser, ParseError, Parser},
 };
 use serde_json::json;
@@ -23,19 +23,21 @@ impl DoWork for LoadWork {
     async fn run(&self, cx: &TaskContext<'_>) -> Result<TaskOutput, Error> {
         let (mut made, mut unread) = (Vec::with_capacity(self.files.len()), Vec::new());
         let parser = self.parser.as_ref().map(|parser| parser.build(&Context::default())).transpose()?.map(Arc::new);
-        for ((file, key), row) in self.files.iter().zip(self.load_at_once(cx).await?) {
-            let row = match row {
-                Some(row) => Ok(row),
+        for ((file, key), rows) in self.files.iter().zip(self.load_at_once(cx).await?) {
+            let rows = match rows {
+                Some(rows) => FileRows { made: rows, unread: Vec::new() },
                 None => load_file(cx.run_context, (file, key), parser.clone()).await?,
             };
-            match row {
-                Ok(DocumentRow::Document(mut document)) => {
-                    document.metadata.extend(self.metadata.get(&document.path).cloned().unwrap_or_default());
-                    made.push(DocumentRow::Document(document));
+            unread.extend(rows.unread);
+            // What the table of metadata says of a file holds for the files in it.
+            let known = self.metadata.get(&file.path);
+            made.extend(rows.made.into_iter().map(|row| match (row, known) {
+                (DocumentRow::Document(mut document), Some(known)) => {
+                    document.metadata.extend(known.clone());
+                    DocumentRow::Document(document)
                 }
-                Ok(rejected) => made.push(rejected),
-                Err(reason) => unread.push(reason),
-            }
+                (row, _) => row,
+            }));
             cx.report_rows(1);
         }
         for Unread { path, reason } in &unread {
@@ -53,7 +55,7 @@ impl DoWork for LoadWork {
 impl LoadWork {
     /// Reads and parses small files of a local disk one after the other on one thread, because handing each of them over
     /// takes longer than most of them. None for a file that has to be loaded by itself.
-    async fn load_at_once(&self, cx: &TaskContext<'_>) -> Result<Vec<Option<DocumentRow>>, Error> {
+    async fn load_at_once(&self, cx: &TaskContext<'_>) -> Result<Vec<Option<Vec<DocumentRow>>>, Error> {
         if self.parser.is_some() {
             return Ok(vec![None; self.files.len()]);
         }
@@ -68,40 +70,80 @@ impl LoadWork {
                 Err(ReadError::Rejected(reason)) => Err(reason),
                 Err(ReadError::Failed { .. }) => return None,
             };
-            (read::key(&content) == *key).then(|| row(file, content, &limits).ok()).flatten()
+            let rows =
+                (read::key(&content) == *key).then(|| FileRows::of(file, content, &limits, &by_default))?.ok()?;
+            rows.unread.is_empty().then_some(rows.made)
         };
         compute(move || files.iter().map(load).collect()).await
     }
 }
 
-/// A file's document, or why there is none, if the file could be read. Without a parser it is read by default.
+/// What a file gave.
+struct FileRows {
+    /// The documents of the file and of the files in it, and which of these gave none.
+    made: Vec<DocumentRow>,
+    /// What could not be read now.
+    unread: Vec<Unread>,
+}
+
+/// Makes a document of the bytes of a file.
+type Parse<'a> = dyn Fn(&str, &[u8], &ParseLimits) -> Result<Document, ParseError> + 'a;
+
+/// Without a parser of the experiment, a file is read by default.
+fn by_default(path: &str, bytes: &[u8], limits: &ParseLimits) -> Result<Document, ParseError> {
+    Ok(load::parse(path, bytes, limits)?)
+}
+
+impl FileRows {
+    /// Parses the content of a file, and the files in it.
+    ///
+    /// # Errors
+    /// If the parser cannot work on any file.
+    fn of(file: &SourceFile, content: ReadContent, limits: &ParseLimits, parse: &Parse<'_>) -> Result<Self, Error> {
+        let mut rows = Self { made: Vec::new(), unread: Vec::new() };
+        match content {
+            Err(reason) => rows.add(&file.path, Err(reason.into()))?,
+            Ok(bytes) => {
+                let mut failed = Ok(());
+                load::visit_files(&file.path, &bytes, limits, &mut |path, bytes| {
+                    if failed.is_ok() {
+                        let parsed = bytes.map_err(ParseError::from).and_then(|bytes| parse(path, bytes, limits));
+                        failed = rows.add(path, parsed);
+                    }
+                });
+                failed?;
+            }
+        }
+        Ok(rows)
+    }
+
+    fn add(&mut self, path: &str, parsed: Result<Document, ParseError>) -> Result<(), Error> {
+        let path = path.to_owned();
+        match parsed {
+            Ok(document) => self.made.push(DocumentRow::Document(document)),
+            Err(ParseError::Rejected(reason)) => self.made.push(DocumentRow::Rejected(Rejected { path, reason })),
+            Err(ParseError::Failed(reason)) => self.unread.push(Unread { path, reason }),
+            Err(ParseError::Component(error)) => return Err(error.into()),
+        }
+        Ok(())
+    }
+}
+
+/// What a file gave, and the files in it. Without a parser it is read by default.
 async fn load_file(
     cx: &RunContext,
     (file, key): (&SourceFile, &Key),
     parser: Option<Arc<FileParser>>,
-) -> Result<Result<DocumentRow, Unread>, Error> {
+) -> Result<FileRows, Error> {
     let limits = cx.experiment.corpus.limits.clone();
     let content = match read::content_with_key(&cx.source, file, key, &limits).await {
         Ok(content) => content,
-        Err(unread) => return Ok(Err(unread)),
+        Err(unread) => return Ok(FileRows { made: Vec::new(), unread: vec![unread] }),
     };
-    let (path, file) = (file.path.clone(), file.clone());
-    let Some(parser) = parser else { return compute(move || row(&file, content, &limits)).await };
-    let parse = move || content.map_err(ParseError::from).and_then(|bytes| parser.parse(&file.path, &bytes, &limits));
-    match compute(parse).await? {
-        Ok(document) => Ok(Ok(DocumentRow::Document(document))),
-        Err(ParseError::Rejected(reason)) => Ok(Ok(DocumentRow::Rejected(Rejected { path, reason }))),
-        Err(ParseError::Failed(reason)) => Ok(Err(Unread { path, reason })),
-        Err(ParseError::Component(error)) => Err(error.into()),
-    }
-}
-
-/// The document of a file's content, or why there is none, if the file was read.
-fn row(file: &SourceFile, content: ReadContent, limits: &ParseLimits) -> Result<DocumentRow, Unread> {
-    let path = || file.path.clone();
-    match content.and_then(|bytes| load::parse(&file.path, &bytes, limits)) {
-        Ok(document) => Ok(DocumentRow::Document(document)),
-        Err(LoadError::NotRead(reason)) => Err(Unread { path: path(), reason }),
-        Err(reason) => Ok(DocumentRow::Rejected(Rejected { path: path(), reason })),
-    }
+    let file = file.clone();
+    let parse = move || match parser {
+        Some(parser) => FileRows::of(&file, content, &limits, &|path, bytes, limits| parser.parse(path, bytes, limits)),
+        None => FileRows::of(&file, content, &limits, &by_default),
+    };
+    compute(parse).await?
 }

@@ -57,9 +57,33 @@ pub struct RecognizedPage {
     pub width: f32,
     /// See `width`.
     pub height: f32,
+    /// How often the picture was turned by 90 degrees with the clock before it was read.
+    pub quarter_turns: u8,
+    /// How far its lines rise or fall after that, in radians.
+    pub slope: f32,
 }
 
 impl RecognizedPage {
+    /// Where a part of a line is on the picture as it was given: the left, top, right and bottom of the upright rectangle
+    /// around it, in pixels. The part lies between two shares of the width of the line, from 0 to 1.
+    pub fn place_on_picture(&self, line: &RecognizedLine, part: (f32, f32)) -> [f32; 4] {
+        let (sin, cos) = self.slope.sin_cos();
+        let at = |share: f32| line.left + share * (line.right - line.left);
+        let corners = [part.0, part.1].into_iter().flat_map(|share| [(at(share), line.top), (at(share), line.bottom)]);
+        let mut found = [f32::MAX, f32::MAX, f32::MIN, f32::MIN];
+        for (x, y) in corners {
+            let (x, y) = (x * cos - y * sin, x * sin + y * cos);
+            let (x, y) = match self.quarter_turns % 4 {
+                0 => (x, y),
+                1 => (y, self.width - x),
+                2 => (self.width - x, self.height - y),
+                _ => (self.height - y, x),
+            };
+            found = [found[0].min(x), found[1].min(y), found[2].max(x), found[3].max(y)];
+        }
+        found
+    }
+
     /// How sure the network is of all lines in the mean, by their characters; 0 without lines.
     pub fn confidence(&self) -> f32 {
         mean_confidence(self.lines.iter().map(|line| (line.text.as_str(), line.confidence)))
@@ -142,7 +166,9 @@ impl OcrEngine {
         let page = turned.as_ref().unwrap_or(picture);
         let mut lines = self.read_boxes(page, &boxes)?;
         lines.retain(|line| line.confidence >= LEAST_CONFIDENCE && !line.text.trim().is_empty());
-        Ok(RecognizedPage { lines: straight(lines), width: page.width as f32, height: page.height as f32 })
+        let (width, height) = (page.width as f32, page.height as f32);
+        let slope = slope(&lines);
+        Ok(RecognizedPage { lines: straight(lines, slope), width, height, quarter_turns: turns, slope })
     }
 
     /// Whether the longest lines can be read better the other way up.
@@ -210,15 +236,20 @@ impl OcrEngine {
     }
 }
 
-/// The lines on a page that is turned so that most of them are level.
-fn straight(lines: Vec<ReadLine>) -> Vec<RecognizedLine> {
+/// How far most lines rise or fall, in radians.
+fn slope(lines: &[ReadLine]) -> f32 {
     let mut angles: Vec<(f32, f32)> = lines
         .iter()
         .map(|line| &line.rectangle)
         .filter(|rectangle| rectangle.width > 4.0 * rectangle.height)
         .map(|rectangle| (rectangle.along.y.atan2(rectangle.along.x), rectangle.width))
         .collect();
-    let (sin, cos) = weighted_median(&mut angles).unwrap_or(0.0).sin_cos();
+    weighted_median(&mut angles).unwrap_or(0.0)
+}
+
+/// The lines on a page that is turned so that most of them are level.
+fn straight(lines: Vec<ReadLine>, slope: f32) -> Vec<RecognizedLine> {
+    let (sin, cos) = slope.sin_cos();
     let place = |line: ReadLine| {
         let Rectangle { center, width, height, .. } = line.rectangle;
         let middle = Point::new(center.x * cos + center.y * sin, center.y * cos - center.x * sin);
@@ -262,10 +293,12 @@ mod tests {
                 height: 20.0,
             },
         };
-        let found = straight(vec![line(200.0, 100.0, "left"), line(900.0, 100.0, "right")]);
+        let lines = vec![line(200.0, 100.0, "left"), line(900.0, 100.0, "right")];
+        let slope = slope(&lines);
+        let found = straight(lines, slope);
         assert!((found[0].top - found[1].top).abs() < 0.1, "{found:?}");
         assert!((found[1].left - 800.0).abs() < 0.1 && (found[0].bottom - 110.0).abs() < 0.1, "{found:?}");
-        assert!(straight(Vec::new()).is_empty());
+        assert!(straight(Vec::new(), 0.0).is_empty());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Pictures as plain pixels, from PNG, JPEG, TIFF and WebP files.
 
-use image::{DynamicImage, ImageDecoder, ImageReader, Limits};
+use image::codecs::png::{CompressionType, FilterType, PngEncoder};
+use image::{DynamicImage, ExtendedColorType, ImageDecoder, ImageEncoder, ImageReader, Limits};
 use std::io::Cursor;
 
 /// Larger pictures are refused: A4 at 600 dpi has 35 million pixels, A0 at 200 dpi has 62 million.
@@ -73,6 +74,35 @@ impl Picture {
         let mut image = DynamicImage::from_decoder(decoder)?;
         image.apply_orientation(orientation);
         Ok(Self::from_image(image))
+    }
+
+    /// The picture as a PNG file.
+    ///
+    /// # Errors
+    /// If it has no pixels, or not as many as its size says.
+    pub fn to_png(&self) -> Result<Vec<u8>, PictureError> {
+        let kind = if self.channels == 1 { ExtendedColorType::L8 } else { ExtendedColorType::Rgb8 };
+        let size =
+            |pixels: usize| u32::try_from(pixels).map_err(|_| PictureError::TooLarge(format!("{pixels} pixels")));
+        let (width, height, mut file) = (size(self.width)?, size(self.height)?, Vec::new());
+        let encoder = PngEncoder::new_with_quality(&mut file, CompressionType::Default, FilterType::Adaptive);
+        if self.pixels.len() != self.width * self.height * self.channels {
+            return Err(PictureError::Broken("it has not as many pixels as it says".to_owned()));
+        }
+        encoder.write_image(&self.pixels, width, height, kind)?;
+        Ok(file)
+    }
+
+    /// The picture in colour, and at most so many pixels wide and high.
+    pub fn in_colour(self, most: usize) -> Self {
+        let longest = self.width.max(self.height).max(1);
+        let share = |pixels: usize| (pixels * most / longest).max(1);
+        let fitting = if longest > most { self.resized(share(self.width), share(self.height)) } else { self };
+        if fitting.channels == 3 {
+            return fitting;
+        }
+        let pixels = fitting.pixels.iter().flat_map(|grey| [*grey; 3]).collect();
+        Self { channels: 3, pixels, ..fitting }
     }
 
     fn from_image(image: DynamicImage) -> Self {

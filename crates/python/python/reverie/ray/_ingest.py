@@ -115,10 +115,11 @@ def ingest(
         for block in _run_watched(pipeline, record, stalled_after, pool):
             if block.num_rows:
                 target.take(block)
-    documents, rejected, reused = ray.get(record.parsed.remote())
+    files, documents, rejected, reused = ray.get(record.parsed.remote())
     documents, rejected = documents + work.documents, {**work.rejected, **rejected}
-    if documents + len(rejected) != len(corpus):
-        raise RuntimeError(f"{len(corpus)} files were listed, {documents} gave documents and {len(rejected)} were rejected: some are lost")
+    listed = sum(len(block) for block in work.blocks)
+    if files != listed:
+        raise RuntimeError(f"{listed} files were to be read, and {files} were parsed: some are lost")
     rejected.update(corpus.rejected)
     written = target.finish()
     ray.kill(record)
@@ -174,6 +175,7 @@ class _Record:
 
     def __init__(self) -> None:
         self._steps: dict[str, int] = {}
+        self._files: dict[str, int] = {}
         self._documents: dict[str, int] = {}
         self._rejected: dict[str, str] = {}
         self._reused: dict[str, int] = {}
@@ -184,8 +186,9 @@ class _Record:
     def steps(self) -> dict[str, int]:
         return self._steps
 
-    def parse(self, block: str, documents: int, rejected: dict[str, str]) -> None:
+    def parse(self, block: str, files: int, documents: int, rejected: dict[str, str]) -> None:
         self.step("parse")
+        self._files[block] = files
         self._documents[block] = documents
         self._rejected.update(rejected)
 
@@ -194,8 +197,8 @@ class _Record:
         # If Ray repeats a task, it finds parts of this start too.
         self._reused.setdefault(block, reused)
 
-    def parsed(self) -> tuple[int, dict[str, str], int]:
-        return sum(self._documents.values()), self._rejected, sum(self._reused.values())
+    def parsed(self) -> tuple[int, int, dict[str, str], int]:
+        return sum(self._files.values()), sum(self._documents.values()), self._rejected, sum(self._reused.values())
 
 
 def _record() -> Any:
@@ -253,26 +256,29 @@ class _Tasks:
         """Files to documents; those that give none are recorded before anything goes on."""
         self.secrets.set_missing()
         batch = _to_batch(table)
-        documents = _to_batch(pa.Table.from_batches([_parser(self.limits).parse(batch.select(["path", "bytes"]))]))
-        said = zip(batch["failure"].to_pylist(), documents["rejected"].to_pylist())
+        parsed, places = _parser(self.limits).parse_files(batch.select(["path", "bytes"]))
+        documents = _to_batch(pa.Table.from_batches([parsed]))
+        # A mail gives several documents: each has what is known of the file.
+        files = batch.take(pa.array(places, pa.int64()))
+        said = zip(files["failure"].to_pylist(), documents["rejected"].to_pylist())
         reasons = [failure or _core.rejection(reason or "null") for failure, reason in said]
         rejected = {path: reason for path, reason in zip(documents["path"].to_pylist(), reasons) if reason is not None}
-        names = batch["path"].to_pylist()
-        ray.get(self.record.parse.remote(names[0], len(names) - len(rejected), rejected))
-        files = {"reason": pa.array(reasons, pa.string()), "unread": batch["unread"], "state": batch["state"]}
-        return pa.table({**{name: documents[name] for name in documents.schema.names}, **files})
+        count = documents.num_rows - len(rejected)
+        ray.get(self.record.parse.remote(batch["path"][0].as_py(), batch.num_rows, count, rejected))
+        of_files = {"file": files["path"], "unread": files["unread"], "state": files["state"]}
+        return pa.table({**{name: documents[name] for name in documents.schema.names}, "reason": pa.array(reasons, pa.string()), **of_files})
 
     def chunk(self, select: Selector | None, table: pa.Table) -> pa.Table:
         """Documents to chunks."""
         # Whatever else a document has would become its metadata.
-        documents = _to_batch(table.drop_columns(["reason", "unread", "state"]))
+        documents = _to_batch(table.drop_columns(["reason", "file", "unread", "state"]))
         chunks = pa.Table.from_batches([_chunker(self.chunker).chunk(documents)])
         if select is None or not table.num_rows:
             self.record.step.remote("chunk")
             return chunks
         self.secrets.set_missing()
-        left, reused = select(table.select(["path", "content", "reason", "unread", "state"]), chunks)
-        ray.get(self.record.select.remote(table["path"][0].as_py(), reused))
+        left, reused = select(table.select(["path", "content", "reason", "file", "unread", "state"]), chunks)
+        ray.get(self.record.select.remote(table["file"][0].as_py(), reused))
         return left
 
     def write(self, writer: Callable[[pa.Table], pa.Table], table: pa.Table) -> pa.Table:

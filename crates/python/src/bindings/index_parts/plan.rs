@@ -35,7 +35,8 @@ struct KnownBlock {
 struct KnownFile {
     block: usize,
     rows: Range<u32>,
-    rejected: Option<Box<str>>,
+    documents: u32,
+    rejected: Vec<(String, String)>,
     is_unread: bool,
     /// Whether parts hold all of its chunks.
     is_whole: bool,
@@ -49,7 +50,7 @@ pub(super) struct PartsPlan {
     /// The rows of parts, in the order of the corpus.
     pub(super) order: Vec<PartSlice>,
     pub(super) documents: usize,
-    /// Files that gave no document, with the reasons.
+    /// Files, and files in them, that gave no document, with the reasons.
     pub(super) rejected: Vec<(String, String)>,
 }
 
@@ -97,10 +98,10 @@ impl KnownParts {
         let block = &mut self.blocks[place];
         block.files = record.files.len();
         block.is_whole = cover(&block.parts, 0..record.rows()).is_some();
-        for (RecordedFile { path, state, rejected, is_unread, .. }, rows) in record.rows_of_files() {
+        for (RecordedFile { path, state, documents, rejected, is_unread, .. }, rows) in record.rows_of_files() {
             let is_whole = block.is_whole || cover(&block.parts, rows.clone()).is_some();
-            let (rejected, is_unread) = (rejected.as_deref().map(Into::into), *is_unread);
-            let file = KnownFile { block: place, rows, rejected, is_unread, is_whole };
+            let (documents, rejected, is_unread) = (*documents, rejected.clone(), *is_unread);
+            let file = KnownFile { block: place, rows, documents, rejected, is_unread, is_whole };
             let quality = |file: &KnownFile| (!file.is_unread, file.is_whole);
             match self.files.get(&file_key(path, state)) {
                 Some(other) if quality(other) >= quality(&file) => {}
@@ -120,11 +121,11 @@ impl KnownParts {
             if missing.contains(&true) {
                 plan.missing.push(block.with_files(&missing));
             }
-            for ((path, file), missing) in found.into_iter().zip(missing) {
+            for ((_, file), missing) in found.into_iter().zip(missing) {
                 if let Some(file) = file
                     && !missing
                 {
-                    self.take(&mut plan, path, file);
+                    self.take(&mut plan, file);
                 }
             }
         }
@@ -144,12 +145,9 @@ impl KnownParts {
         !block.is_whole && block.files == count && files.all(|file| file.is_some_and(|file| file.block == first.block))
     }
 
-    fn take(&self, plan: &mut PartsPlan, path: &str, file: &KnownFile) {
-        if let Some(reason) = &file.rejected {
-            plan.rejected.push((path.to_owned(), reason.to_string()));
-            return;
-        }
-        plan.documents += 1;
+    fn take(&self, plan: &mut PartsPlan, file: &KnownFile) {
+        plan.rejected.extend_from_slice(&file.rejected);
+        plan.documents += file.documents as usize;
         let block = &self.blocks[file.block];
         for held in cover(&block.parts, file.rows.clone()).unwrap_or_default() {
             let name = part_name(&block.name, &held.part);

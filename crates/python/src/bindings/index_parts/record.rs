@@ -9,7 +9,7 @@ use std::ops::Range;
 use store::{Key, KeyBuilder};
 
 /// Raise when records or names change.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 /// What all names begin with.
 pub(super) const FOLDER: &str = "index.parts";
 
@@ -25,11 +25,13 @@ pub(super) struct RecordedFile {
     pub(super) path: String,
     /// Its state when it was listed.
     pub(super) state: String,
-    /// How many chunks its document has.
+    /// How many chunks it gave.
     pub(super) chunks: u32,
-    /// Why it gave no document.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) rejected: Option<String>,
+    /// How many documents it gave: its own, and those of the files in it.
+    pub(super) documents: u32,
+    /// The path of each that gave no document, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) rejected: Vec<(String, String)>,
     /// Whether it could not be read, and may be read later.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_unread: bool,

@@ -85,7 +85,7 @@ mod tests {
     }
 
     fn texts(lines: Vec<RecognizedLine>) -> Vec<String> {
-        let page = RecognizedPage { lines, width: 1600.0, height: 2300.0 };
+        let page = RecognizedPage { lines, width: 1600.0, height: 2300.0, ..RecognizedPage::default() };
         let pages = recognized_pages(vec![(1, page, 0.36)]);
         let parsed = super::super::document(pages, &[], &crate::load::ParseLimits::default()).unwrap();
         parsed.text.split("\n\n").map(str::to_owned).collect()

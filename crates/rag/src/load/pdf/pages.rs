@@ -4,9 +4,11 @@
 use super::super::LoadError;
 use super::super::bookmarks::{self, Bookmark};
 use super::super::layout::{self, ReadPage};
+use super::super::page_places::PlacedLetter;
 use super::super::pdf_page::{UnreadPage, page, page_text};
 use pdfium_render::prelude::{
-    PdfBitmapFormat, PdfDocument, PdfDocumentMetadataTagType, PdfRenderConfig, PdfiumError, PdfiumInternalError,
+    PdfBitmapFormat, PdfDocument, PdfDocumentMetadataTagType, PdfPage, PdfPageText, PdfPageTextChar, PdfRenderConfig,
+    PdfiumError, PdfiumInternalError,
 };
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
@@ -14,6 +16,8 @@ use std::path::{Path, PathBuf};
 
 /// The most pixels of a page's picture.
 const MOST_PIXELS: f32 = 40_000_000.0;
+/// The most letters whose places are looked at.
+const MOST_LETTERS: usize = 40_000;
 /// The pages of a segment.
 pub(super) const SEGMENT_PAGES: u32 = 128;
 
@@ -27,16 +31,27 @@ pub(super) enum PageReading {
     Layout,
     /// As pictures of so many dots per inch, in grey.
     Pictures { dots_per_inch: u32 },
+    /// As pictures in colour, with the places of the letters on them.
+    Views { dots_per_inch: u32 },
 }
 
-/// A page as a grey picture. Its pixels, a byte each, are in a file, because they are too many for a line of JSON.
+/// A page as a picture. Its pixels are in a file, because they are too many for a line of JSON.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(in crate::load) struct PagePicture {
     pub(super) width: usize,
     pub(super) height: usize,
+    /// The bytes of a pixel: 1 for grey, 3 for colours.
+    pub(super) channels: usize,
     pub(super) file: PathBuf,
     /// The width of the page, in points.
     pub(super) points: f32,
+}
+
+/// A page as a picture, with its letters.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(in crate::load) struct DrawnPage {
+    pub(super) picture: PagePicture,
+    pub(super) letters: Vec<PlacedLetter>,
 }
 
 /// The facts about a document other than its pages.
@@ -70,6 +85,7 @@ pub(super) enum PdfPages {
     Lines(Vec<Result<String, UnreadPage>>),
     Layout(Vec<ReadPage>),
     Pictures(Vec<Result<PagePicture, UnreadPage>>),
+    Views(Vec<Result<DrawnPage, UnreadPage>>),
 }
 
 impl PdfPages {
@@ -78,6 +94,7 @@ impl PdfPages {
             PageReading::Lines => Self::Lines(Vec::new()),
             PageReading::Layout => Self::Layout(Vec::new()),
             PageReading::Pictures { .. } => Self::Pictures(Vec::new()),
+            PageReading::Views { .. } => Self::Views(Vec::new()),
         }
     }
 
@@ -102,6 +119,9 @@ impl PdfPages {
             PageReading::Pictures { dots_per_inch } => {
                 Self::Pictures(numbers.map(|number| picture(document, number, dots_per_inch, file)).collect())
             }
+            PageReading::Views { dots_per_inch } => {
+                Self::Views(numbers.map(|number| drawn_page(document, number, dots_per_inch, file)).collect())
+            }
         }
     }
 
@@ -111,6 +131,7 @@ impl PdfPages {
             PageReading::Lines => Self::Lines(vec![Err(reason)]),
             PageReading::Layout => Self::Layout(vec![ReadPage::unread(number, reason)]),
             PageReading::Pictures { .. } => Self::Pictures(vec![Err(reason)]),
+            PageReading::Views { .. } => Self::Views(vec![Err(reason)]),
         }
     }
 
@@ -119,8 +140,9 @@ impl PdfPages {
             (Self::Lines(pages), Self::Lines(next)) => pages.extend(next),
             (Self::Layout(pages), Self::Layout(next)) => pages.extend(next),
             (Self::Pictures(pages), Self::Pictures(next)) => pages.extend(next),
+            (Self::Views(pages), Self::Views(next)) => pages.extend(next),
             // A process answers what it is asked.
-            (Self::Lines(_) | Self::Layout(_) | Self::Pictures(_), _) => {}
+            (Self::Lines(_) | Self::Layout(_) | Self::Pictures(_) | Self::Views(_), _) => {}
         }
     }
 
@@ -129,6 +151,7 @@ impl PdfPages {
             Self::Lines(pages) => pages.len(),
             Self::Layout(pages) => pages.len(),
             Self::Pictures(pages) => pages.len(),
+            Self::Views(pages) => pages.len(),
         }
     }
 
@@ -137,7 +160,7 @@ impl PdfPages {
         match self {
             Self::Lines(pages) => pages.iter().flatten().map(String::len).sum(),
             Self::Layout(pages) => pages.iter().map(ReadPage::size).sum(),
-            Self::Pictures(_) => 0,
+            Self::Pictures(_) | Self::Views(_) => 0,
         }
     }
 }
@@ -159,7 +182,7 @@ fn lines(document: &PdfDocument<'_>, number: u32) -> Result<String, UnreadPage> 
     page(document, number).and_then(|page| page_text(&page)).ok_or(UnreadPage::Damaged)
 }
 
-/// A page as a picture, whose pixels are written beside the file.
+/// A page as a grey picture, whose pixels are written beside the file.
 fn picture(
     document: &PdfDocument<'_>,
     number: u32,
@@ -167,25 +190,64 @@ fn picture(
     file: &Path,
 ) -> Result<PagePicture, UnreadPage> {
     let page = page(document, number).ok_or(UnreadPage::Damaged)?;
+    draw(&page, &config(&page, dots_per_inch)?, &file.with_extension(format!("{number}.grey")), |pixel| [grey(pixel)])
+}
+
+/// A page as a picture in colour, with the places of its letters.
+fn drawn_page(
+    document: &PdfDocument<'_>,
+    number: u32,
+    dots_per_inch: u32,
+    file: &Path,
+) -> Result<DrawnPage, UnreadPage> {
+    let page = page(document, number).ok_or(UnreadPage::Damaged)?;
+    let config = config(&page, dots_per_inch)?;
+    let file = file.with_extension(format!("{number}.colours"));
+    let picture = draw(&page, &config, &file, |[blue, green, red, _]| [red, green, blue])?;
+    let letters = page.text().map(|text| letters(&text, &page, &config)).unwrap_or_default();
+    Ok(DrawnPage { picture, letters })
+}
+
+/// The letters of a page with their places on the picture.
+fn letters(text: &PdfPageText<'_>, page: &PdfPage<'_>, config: &PdfRenderConfig) -> Vec<PlacedLetter> {
+    let pixel = |x, y| page.points_to_pixels(x, y, config).map(|(x, y)| (x as f32, y as f32));
+    let place = |character: PdfPageTextChar<'_>| {
+        let letter = character.unicode_char().filter(|letter| !letter.is_whitespace())?;
+        let bounds = character.loose_bounds().ok()?;
+        let (x, y) = pixel(bounds.left(), bounds.top()).ok()?;
+        let (other_x, other_y) = pixel(bounds.right(), bounds.bottom()).ok()?;
+        // A turned page turns the corners.
+        Some(PlacedLetter { letter, area: [x.min(other_x), y.min(other_y), x.max(other_x), y.max(other_y)] })
+    };
+    text.chars().iter().take(MOST_LETTERS).filter_map(place).collect()
+}
+
+/// How a page is drawn. A poster is drawn with fewer dots.
+fn config(page: &PdfPage<'_>, dots_per_inch: u32) -> Result<PdfRenderConfig, UnreadPage> {
     let (width, height) = (page.width().value, page.height().value);
     if !(width > 0.0 && height > 0.0) {
         return Err(UnreadPage::Damaged);
     }
-    // A poster is drawn with fewer dots.
     let scale = (dots_per_inch as f32 / 72.0).min((MOST_PIXELS / (width * height)).sqrt());
-    let config = PdfRenderConfig::new()
-        .set_target_width(((width * scale).round() as i32).max(1))
-        .set_format(PdfBitmapFormat::BGRA)
-        .render_form_data(true);
-    let bitmap = page.render_with_config(&config).map_err(|_| UnreadPage::Damaged)?;
-    let grey: Vec<u8> = bitmap.as_raw_bytes().as_chunks::<4>().0.iter().map(|pixel| grey(*pixel)).collect();
-    let (width_in_pixels, height) = (bitmap.width().max(0) as usize, bitmap.height().max(0) as usize);
-    if grey.len() != width_in_pixels * height {
+    let width = ((width * scale).round() as i32).max(1);
+    Ok(PdfRenderConfig::new().set_target_width(width).set_format(PdfBitmapFormat::BGRA).render_form_data(true))
+}
+
+/// Draws a page into a file of pixels. `of` makes a pixel of its blue, green, red and alpha.
+fn draw<const CHANNELS: usize>(
+    page: &PdfPage<'_>,
+    config: &PdfRenderConfig,
+    file: &Path,
+    of: impl Fn([u8; 4]) -> [u8; CHANNELS],
+) -> Result<PagePicture, UnreadPage> {
+    let bitmap = page.render_with_config(config).map_err(|_| UnreadPage::Damaged)?;
+    let pixels: Vec<u8> = bitmap.as_raw_bytes().as_chunks::<4>().0.iter().flat_map(|pixel| of(*pixel)).collect();
+    let (width, height) = (bitmap.width().max(0) as usize, bitmap.height().max(0) as usize);
+    if pixels.len() != width * height * CHANNELS {
         return Err(UnreadPage::Damaged);
     }
-    let file = file.with_extension(format!("{number}.grey"));
-    std::fs::write(&file, grey).map_err(|_| UnreadPage::Damaged)?;
-    Ok(PagePicture { width: width_in_pixels, height, file, points: width })
+    std::fs::write(file, pixels).map_err(|_| UnreadPage::Damaged)?;
+    Ok(PagePicture { width, height, channels: CHANNELS, file: file.to_owned(), points: page.width().value })
 }
 
 /// The brightness of a pixel (ITU-R BT.601), whose bytes are blue, green, red and alpha.

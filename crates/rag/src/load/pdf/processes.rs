@@ -142,18 +142,17 @@ pub(super) fn read(
     Reading::new(&POOL, program, library, file, reading).all(limits)
 }
 
-/// Draws a page of a file.
+/// Reads one page of a file.
 ///
 /// # Errors
 /// If the file cannot be opened, or was not read this time.
-pub(super) fn draw(
+pub(super) fn read_one(
     program: &PdfProgram,
     library: &Path,
     file: &Path,
     number: u32,
-    dots_per_inch: u32,
+    reading: PageReading,
 ) -> Result<PdfPages, LoadError> {
-    let reading = PageReading::Pictures { dots_per_inch };
     Reading::new(&POOL, program, library, file, reading).one_by_one(number..=number, number..=number)
 }
 
@@ -368,7 +367,7 @@ mod tests {
         let (library, file) = (Path::new("none"), Path::new("a.pdf"));
         match Reading::new(pool, program, library, file, reading).all(&ParseLimits::default())?.1 {
             PdfPages::Lines(pages) => Ok(pages),
-            PdfPages::Layout(_) | PdfPages::Pictures(_) => Ok(Vec::new()),
+            PdfPages::Layout(_) | PdfPages::Pictures(_) | PdfPages::Views(_) => Ok(Vec::new()),
         }
     }
 

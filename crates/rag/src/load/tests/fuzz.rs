@@ -100,3 +100,24 @@ fn separated_values() {
     fuzz("csv", &seeds, &words, load("a.csv"));
     fuzz("tsv", &seeds, &words, load("a.tsv"));
 }
+
+#[test]
+fn mails_and_mailboxes() {
+    let seed = b"From a Tue Mar  5 09:30:00 2024\nFrom: =?utf-8?q?A=C3=A4?= <a@x>\nSubject: a\nContent-Type: multipart/mixed; boundary=\"b\"\n\n--b\nContent-Type: multipart/alternative; boundary=c\n\n--c\n\na =\nb=C3=A4\n--c\nContent-Type: text/html; charset=utf-7\nContent-Transfer-Encoding: base64\n\nPHA+YTwvcD4=\n--c--\n--b\nContent-Type: message/rfc822\n\nSubject: b\n\nc\n--b\nContent-Disposition: attachment; filename*0=a; filename*1=.csv\n\na,b\n--b--\n\nFrom a Tue Mar  5 09:30:00 2024\nTo: b\n\nd";
+    let words: [&[u8]; 12] = [
+        b"--b\n",
+        b"--b--\n",
+        b"boundary=",
+        b"Content-Type: ",
+        b"message/rfc822\n\n",
+        b"base64\n\n",
+        b"=\n",
+        b"\n\n",
+        b">From ",
+        b"From a 2024 10:30\n",
+        b"=?utf-8?b?",
+        b"filename*0*=",
+    ];
+    fuzz("mbox", &[seed], &words, |bytes| drop(super::documents_in("a.mbox", bytes)));
+    fuzz("eml", &[&seed[32..]], &words, |bytes| drop(super::documents_in("a.eml", bytes)));
+}

@@ -45,6 +45,16 @@ fn name_of(format: Format) -> String {
     serde_json::to_value(format).unwrap().as_str().unwrap().to_owned()
 }
 
+/// The documents of a file and of the files in it.
+fn documents_in(path: &str, bytes: &[u8]) -> Vec<Document> {
+    let mut documents = Vec::new();
+    let limits = ParseLimits::default();
+    visit_files(path, bytes, &limits, &mut |path, bytes| {
+        documents.extend(bytes.and_then(|bytes| parse(path, bytes, &limits)));
+    });
+    documents
+}
+
 /// Whether the library that a format needs is here; if not, says that its
 /// tests do nothing.
 fn has_library(format: Format) -> bool {

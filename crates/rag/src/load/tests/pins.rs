@@ -2,7 +2,7 @@
 //! `pins_tests.rs`.
 
 use super::super::*;
-use super::{has_library, name_of};
+use super::{documents_in, has_library, name_of};
 use crate::parse::ParserConfig;
 use crate::pins_tests::check;
 use serde_json::Value;
@@ -28,9 +28,10 @@ fn loaders_are_pinned() {
             continue;
         }
         let sample = (format.definition().sample)();
-        let document = parse(sample.path, &sample.bytes, &ParseLimits::default()).unwrap();
-        assert_eq!(document.format, *format);
-        pins.push(Pin::new(&name, VERSION, &sample.source, &without_content(&document)).unwrap());
+        let documents = documents_in(sample.path, &sample.bytes);
+        let mut given: Vec<Value> = documents.iter().map(without_content).collect();
+        let given = if given.len() == 1 { given.remove(0) } else { Value::Array(given) };
+        pins.push(Pin::new(&name, VERSION, &sample.source, &given).unwrap());
         if *format == Format::Pdf {
             let laid = parse_layout(sample.path, &sample.bytes, &ParseLimits::default()).unwrap();
             let version = ParserConfig::Layout(Default::default()).version();

@@ -224,6 +224,39 @@ function openPanel() {
   if (wide.matches) panel.show(); else panel.showModal();
   document.body.classList.toggle("beside", wide.matches);
 }
+function showText(found) {
+  const mark = element("mark", {}, found.text);
+  passage.replaceChildren(element("span", { class: "around" }, found.before), mark, element("span", { class: "around" }, found.after));
+  const [frame, box] = [passage.getBoundingClientRect(), mark.getBoundingClientRect()];
+  // A passage that fits is centred; of a longer one the beginning is shown.
+  passage.scrollTop += box.top - frame.top - Math.max((frame.height - box.height) / 2, 48);
+}
+// The page as a picture in which the passage is marked. It is drawn when it is looked at.
+async function showPage(found, signal) {
+  passage.replaceChildren(element("p", { class: "hint waiting" }, `Drawing page ${found.page}`));
+  try {
+    const at = `rag/sources/${encodeURIComponent(found.id)}/page`;
+    const [place, picture] = await Promise.all([call(at, { signal }), call(`${at}.png`, { signal })]);
+    const [{ boxes }, url] = [await place.json(), URL.createObjectURL(await picture.blob())];
+    signal.addEventListener("abort", () => URL.revokeObjectURL(url));
+    const words = `Page ${found.page} of ${found.book ?? found.file}. ${boxes.length ? "The passage is marked." : "The passage was not found on it."}`;
+    const image = element("img", { src: url, alt: words });
+    passage.replaceChildren(element("figure", {}, image, element("figcaption", { class: "hint" }, words)));
+    await image.decode();
+    if (boxes.length) passage.scrollTop = Math.min(...boxes.map((box) => box.top)) * image.getBoundingClientRect().height - 48;
+  } catch (error) {
+    if (!signal.aborted) passage.replaceChildren(troubleNode(error, () => showPage(found, signal)));
+  }
+}
+// Two buttons: the passage in its text, and on its page.
+function showForms(found, signal) {
+  const forms = [["Text", () => showText(found)], [`Page ${found.page}`, () => showPage(found, signal)]].map(([name, show], i) =>
+    element("button", { type: "button", "aria-pressed": String(i === 0), onclick: (event) => {
+      for (const form of forms) form.setAttribute("aria-pressed", String(form === event.currentTarget));
+      show();
+    } }, name));
+  byId("panel-forms").replaceChildren(...forms);
+}
 async function openSource(source) {
   if (!panel.contains(document.activeElement)) opener = document.activeElement;
   opened?.card?.classList.remove("open");
@@ -234,15 +267,13 @@ async function openSource(source) {
   byId("panel-title").textContent = `[${source.number}] ${source.title}`;
   byId("panel-where").replaceChildren(...joinWithDots(where(source)));
   passage.replaceChildren(element("p", { class: "hint waiting" }, "Loading"));
+  byId("panel-forms").replaceChildren();
   if (!panel.open) openPanel();
   passage.focus({ preventScroll: true });
   try {
     const found = await (await call(`rag/sources/${encodeURIComponent(source.id)}`, { signal })).json();
-    const mark = element("mark", {}, found.text);
-    passage.replaceChildren(element("span", { class: "around" }, found.before), mark, element("span", { class: "around" }, found.after));
-    const [frame, box] = [passage.getBoundingClientRect(), mark.getBoundingClientRect()];
-    // A passage that fits is centred; of a longer one the beginning is shown.
-    passage.scrollTop += box.top - frame.top - Math.max((frame.height - box.height) / 2, 48);
+    showText(found);
+    if (found.has_page_image) showForms(found, signal);
   } catch (error) {
     if (!signal.aborted) passage.replaceChildren(troubleNode(error, () => openSource(source)));
   }

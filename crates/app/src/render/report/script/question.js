@@ -54,11 +54,27 @@ function golden({ question, reference, evidence, answerable, tags, split }) {
   const facts = element("dl", {}, element("dt", {}, "question"), element("dd", {}, question));
   const add = (name, text) => facts.append(element("dt", {}, name), element("dd", {}, text));
   if (reference) add("reference", reference);
-  for (const item of evidence ?? []) add("evidence", `${item.document}: ${item.quote}`);
+  for (const item of evidence ?? []) {
+    add("evidence", `${item.document}: ${item.quote}`);
+    const number = (overview.pages ?? []).findIndex((page) => page.document === item.document && page.quote === item.quote);
+    if (number >= 0) facts.lastChild.append(pagePicture(number));
+  }
   if (answerable === false) add("answer", "The documents hold no answer; a system should say so.");
   if (tags?.length) add("tags", tags.join(", "));
   if (split) add("split", split);
   return facts;
+}
+// A page of a document, which is drawn when it is opened.
+function pagePicture(number) {
+  const { document: name, page, is_marked: isMarked } = overview.pages[number];
+  const words = `Page ${page} of ${name}. ${isMarked ? "The evidence is marked." : "The evidence was not found on it."}`;
+  const details = element("details", { class: "page" }, element("summary", {}, `page ${page}`));
+  details.addEventListener("toggle", async () => {
+    if (!details.open || details.querySelector("img")) return;
+    const picture = await part(`page-${number}`);
+    details.append(element("img", { src: `data:image/png;base64,${picture}`, alt: words }), element("p", { class: "hint" }, words));
+  });
+  return details;
 }
 async function ofTrial(row, index, held) {
   const own = held.trials[board.rows.indexOf(row)];

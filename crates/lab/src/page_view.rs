@@ -1,0 +1,120 @@
+//! A page of a document of the corpus as a picture, with the places of texts on it.
+
+use crate::{Error, Session, blocking::compute, document::read_file, error_chain, parser_needs::prepare_parsers};
+use bytes::Bytes;
+use rag::{
+    load::{self, LoadError, PageView, ParseLimits, ReadError, Source},
+    parse::view_page,
+};
+
+/// How finely a page is drawn to be looked at, in dots per inch.
+pub const VIEW_DOTS: u32 = 110;
+
+/// A page of a document of a session's corpus, with the places of these texts. None for formats whose pages nobody draws.
+///
+/// # Errors
+/// If the corpus has no such document, or it cannot be read.
+pub async fn page_view(
+    session: &Session,
+    path: &str,
+    page: u32,
+    texts: Vec<String>,
+    dots_per_inch: u32,
+) -> Result<Option<PageView>, Error> {
+    let bytes = read_file(session, path).await?;
+    let limits = session.experiment.corpus.limits.clone();
+    draw(path, bytes, page, texts, dots_per_inch, limits).await
+}
+
+/// The documents of a corpus, whose pages are looked at. The corpus is not listed for that.
+#[derive(Debug, Clone)]
+pub struct CorpusPages {
+    source: Source,
+    limits: ParseLimits,
+}
+
+impl CorpusPages {
+    /// The corpus of a session, if its address can be used.
+    pub fn of(session: &Session) -> Option<Self> {
+        let source = session.corpus_source(&mut Vec::new())?;
+        prepare_parsers(&session.context().directory, [], &mut Vec::new()).ok()?;
+        Some(Self { source, limits: session.experiment.corpus.limits.clone() })
+    }
+
+    /// The bytes of a document; none if it is not there.
+    ///
+    /// # Errors
+    /// If it cannot be read now.
+    pub async fn read(&self, path: &str) -> Result<Option<Bytes>, Error> {
+        // A file in a file is found by the longest path that can be read. "Not a folder" is no failure of the place.
+        let outer = path.match_indices('/').map(|(end, _)| &path[..end]);
+        let mut failed = None;
+        for outer in outer.chain([path]).collect::<Vec<_>>().into_iter().rev() {
+            match self.source.read(&self.source.file(outer), &self.limits).await {
+                Ok(bytes) => return inner_file(outer, bytes, path, &self.limits).await,
+                Err(ReadError::Failed { is_temporary: true, reason }) if outer == path => failed = Some(reason),
+                Err(_) => {}
+            }
+        }
+        match failed {
+            Some(reason) => Err(Error::Unusable(format!("{path} cannot be read now: {reason}"))),
+            None => Ok(None),
+        }
+    }
+
+    /// A page of a document, with the places of these texts. None if the document is not there, has no such page, or nobody draws its pages.
+    ///
+    /// # Errors
+    /// If the document is damaged, or cannot be read now.
+    pub async fn view(
+        &self,
+        path: &str,
+        page: u32,
+        texts: Vec<String>,
+        dots_per_inch: u32,
+    ) -> Result<Option<PageView>, Error> {
+        let Some(bytes) = self.read(path).await? else { return Ok(None) };
+        draw(path, bytes, page, texts, dots_per_inch, self.limits.clone()).await
+    }
+}
+
+/// Whether the pages of a document can be drawn, by its name.
+pub fn has_drawn_pages(path: &str) -> bool {
+    let ending = path.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
+    ["pdf", "png", "jpg", "jpeg", "tif", "tiff", "webp"].contains(&ending.as_str())
+}
+
+/// The bytes of a file, or of a file in it.
+async fn inner_file(outer: &str, bytes: Bytes, wanted: &str, limits: &ParseLimits) -> Result<Option<Bytes>, Error> {
+    if outer == wanted {
+        return Ok(Some(bytes));
+    }
+    let (outer, wanted, limits) = (outer.to_owned(), wanted.to_owned(), limits.clone());
+    compute(move || {
+        let mut found = None;
+        load::visit_files(&outer, &bytes, &limits, &mut |path, bytes| {
+            if path == wanted {
+                found = bytes.ok().map(Bytes::copy_from_slice);
+            }
+        });
+        found
+    })
+    .await
+}
+
+async fn draw(
+    path: &str,
+    bytes: Bytes,
+    page: u32,
+    texts: Vec<String>,
+    dots_per_inch: u32,
+    limits: ParseLimits,
+) -> Result<Option<PageView>, Error> {
+    let name = path.to_owned();
+    let view = move || -> Result<Option<PageView>, LoadError> {
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        view_page(&name, &bytes, page, &texts, dots_per_inch, &limits)
+    };
+    let failed = |reason: LoadError| Error::Unusable(format!("{path}, page {page}: {}", error_chain(&reason)));
+    compute(view).await?.map_err(failed)
+}
