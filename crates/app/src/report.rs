@@ -3,9 +3,9 @@
 use crate::render::{self, EvidencePage, ReportForm};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use lab::{CorpusPages, Error, Results, Session, layout, layout::RunFileName};
-use rag::Document;
+use rag::load::find_letters;
 use std::{
-    collections::HashMap,
+    collections::BTreeSet,
     path::{Path, PathBuf},
 };
 
@@ -25,37 +25,56 @@ const MOST_PAGES: usize = 40;
 /// How finely they are drawn, in dots per inch.
 const PAGE_DOTS: u32 = 80;
 
-/// The pages on which the evidence of the first questions stands. A document that is not there any more, or whose pages
-/// nobody draws, has none.
+/// The pages on which the first pieces of evidence stand. A document that is not there any more, or whose pages nobody
+/// draws, has none.
 async fn evidence_pages(session: &Session, results: &Results) -> Vec<EvidencePage> {
     let mut pages: Vec<EvidencePage> = Vec::new();
     let Some(corpus) = CorpusPages::of(session) else { return pages };
-    let mut documents: HashMap<&str, Vec<Document>> = HashMap::new();
-    for evidence in results.questions.iter().flat_map(|question| &question.evidence) {
-        let (path, quote) = (evidence.document.as_str(), evidence.quote.as_str());
-        let is_known = pages.iter().any(|page| page.document == path && page.quote == quote);
-        if is_known || quote.is_empty() || !lab::has_drawn_pages(path) {
-            continue;
+    let mut tried = BTreeSet::new();
+    for question in &results.questions {
+        for evidence in question.evidence.iter().filter(|evidence| lab::has_drawn_pages(&evidence.document)) {
+            let (path, quote) = (evidence.document.as_str(), evidence.quote.as_str());
+            if tried.len() == MOST_PAGES {
+                return pages;
+            }
+            if !quote.is_empty() && tried.insert((path, quote)) {
+                pages.extend(evidence_page(&corpus, results, &question.id, (path, quote)).await);
+            }
         }
-        if pages.len() == MOST_PAGES {
-            break;
-        }
-        if !documents.contains_key(path) {
-            let read = match corpus.read(path).await {
-                Ok(Some(bytes)) => lab::parse_by_each(session, path, bytes).await.unwrap_or_default(),
-                _ => Vec::new(),
-            };
-            documents.insert(path, read);
-        }
-        let page = documents.get(path).into_iter().flatten().find_map(|document| document.page_of_quote(quote));
-        let Some(page) = page else { continue };
-        let Ok(Some(view)) = corpus.view(path, page, vec![quote.to_owned()], PAGE_DOTS).await else { continue };
-        let is_marked = view.boxes.iter().any(|boxes| !boxes.is_empty());
-        let Ok(picture) = view.marked().to_png() else { continue };
-        let picture = STANDARD.encode(picture);
-        pages.push(EvidencePage { document: path.to_owned(), quote: quote.to_owned(), page, is_marked, picture });
     }
     pages
+}
+
+/// The page of a piece of evidence: that of a passage that holds it, or else where the text of the document has it.
+async fn evidence_page(
+    corpus: &CorpusPages,
+    results: &Results,
+    question: &str,
+    (path, quote): (&str, &str),
+) -> Option<EvidencePage> {
+    let rows = results.trials.iter().filter_map(|trial| trial.questions.iter().find(|row| row.question == question));
+    let passages = rows.flat_map(|row| &row.passages).filter(|passage| passage.document == path);
+    let holder =
+        passages.filter(|passage| passage.page.is_some()).find(|passage| find_letters(&passage.text, quote).is_some());
+    let first = match holder.and_then(|passage| passage.page) {
+        Some(page) => page,
+        None => corpus.page_of_quote(path, quote).await?,
+    };
+    // A passage may begin on the page before.
+    let mut drawn = None;
+    for page in [first, first + 1] {
+        let Ok(Some(view)) = corpus.view(path, page, vec![quote.to_owned()], PAGE_DOTS).await else { break };
+        let is_marked = view.boxes.iter().any(|boxes| !boxes.is_empty());
+        if is_marked || drawn.is_none() {
+            drawn = Some((view, is_marked));
+        }
+        if is_marked {
+            break;
+        }
+    }
+    let (view, is_marked) = drawn?;
+    let picture = STANDARD.encode(view.marked().to_png().ok()?);
+    Some(EvidencePage { document: path.to_owned(), quote: quote.to_owned(), page: view.page, is_marked, picture })
 }
 
 /// Writes the report as a page of this name. If `one_file` is true, the page contains

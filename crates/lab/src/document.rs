@@ -55,25 +55,6 @@ pub async fn document(session: &Session, path: &str, parser: usize) -> Result<Do
     })
 }
 
-/// The document of these bytes as each parser of the experiment reads it; those that cannot read it are left out.
-///
-/// # Errors
-/// If a parser cannot work on any file.
-pub async fn parse_by_each(session: &Session, path: &str, bytes: Bytes) -> Result<Vec<Document>, Error> {
-    let parsers = session.experiment.space.parsers();
-    let parsers = parsers.iter().map(|parser| parser.build(&Context::default())).collect::<Result<Vec<_>, _>>()?;
-    let (name, limits) = (path.to_owned(), session.experiment.corpus.limits.clone());
-    compute(move || {
-        let mut documents: Vec<Document> =
-            parsers.iter().filter_map(|parser| parser.parse(&name, &bytes, &limits).ok()).collect();
-        if parsers.is_empty() {
-            documents.extend(load::parse(&name, &bytes, &limits));
-        }
-        documents
-    })
-    .await
-}
-
 /// The name of a parser by its number in the experiment, from 1.
 pub fn parser_name(session: &Session, parser: usize) -> String {
     let parsers = session.experiment.space.parsers();

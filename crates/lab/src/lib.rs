@@ -73,7 +73,7 @@ pub use collections::{
 };
 pub use corpus::{CorpusState, LoadedCorpus, load_corpus};
 pub use detectable::{DetectableDifference, DetectableDifferences};
-pub use document::{document, documents, parse_by_each, parser_name};
+pub use document::{document, documents, parser_name};
 pub use dry_run::plan_summary;
 pub use error::{Error, failed_function, model_error};
 pub use files::{write_new, write_whole};

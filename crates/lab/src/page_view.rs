@@ -62,6 +62,13 @@ impl CorpusPages {
         }
     }
 
+    /// The page on which a quote begins in the text of a document, as it is read by default; none if that is not known.
+    pub async fn page_of_quote(&self, path: &str, quote: &str) -> Option<u32> {
+        let bytes = self.read(path).await.ok()??;
+        let (path, quote, limits) = (path.to_owned(), quote.to_owned(), self.limits.clone());
+        compute(move || load::parse(&path, &bytes, &limits).ok()?.page_of_quote(&quote)).await.ok()?
+    }
+
     /// A page of a document, with the places of these texts. None if the document is not there, has no such page, or nobody draws its pages.
     ///
     /// # Errors

@@ -112,9 +112,16 @@ impl DocumentPage {
         arguments: &DocumentArguments,
     ) -> Result<(), CommandFailure> {
         let texts: Vec<String> = self.table_texts.iter().chain(&arguments.mark).cloned().collect();
-        let view = lab::page_view(session, &arguments.path, self.page, texts, lab::VIEW_DOTS).await?;
+        let asked = arguments.image.is_some() || !arguments.mark.is_empty();
+        let view = match lab::page_view(session, &arguments.path, self.page, texts, lab::VIEW_DOTS).await {
+            Ok(view) => view,
+            Err(error) if asked => return Err(error.into()),
+            Err(error) => {
+                cx.note(format!("note: where its tables are on the page is not known: {}", lab::error_chain(&error)));
+                return Ok(());
+            }
+        };
         let Some(mut view) = view else {
-            let asked = arguments.image.is_some() || !arguments.mark.is_empty();
             let reason = format!("{}: only pages of PDFs and pictures can be drawn", arguments.path);
             return if asked { Err(CommandFailure::usage(reason)) } else { Ok(()) };
         };

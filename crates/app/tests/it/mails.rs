@@ -53,10 +53,9 @@ fn golden_evidence_in_attachments_and_mails_of_a_mailbox_is_found() {
     assert_eq!(documents(&run), 7, "{run}");
     let answer = workspace.run(&["query", "Who digs setts in the clay?", "--json"]).succeeds().json();
     let passage = &answer["passages"][0];
-    assert_eq!(
-        (&passage["document"], &passage["metadata"]["from"]),
-        (&"inbox/badgers.eml".into(), &"Ada Mill <ada@example.org>".into())
-    );
+    assert_eq!(passage["document"], "inbox/badgers.eml", "{answer}");
+    let mail = workspace.run(&["document", "inbox/badgers.eml", "--json"]).succeeds().json();
+    assert_eq!(mail["metadata"]["from"], "Ada Mill <ada@example.org>");
     let again = workspace.run(&["run", "--json"]).succeeds().json();
     assert_eq!(again["executed"], 0, "{again}");
     // A mailbox that grows is read again, and the mails that were in it keep their names.
@@ -90,7 +89,7 @@ fn a_mail_and_each_file_in_it_is_shown_by_its_path() {
 fn a_mail_is_forgotten_with_its_attachments_and_a_mailbox_with_its_mails() {
     let workspace = with_mails();
     workspace.run(&["run"]).succeeds();
-    let within = workspace.run(&["forget", "inbox/badgers.eml/setts.csv", "--json"]);
+    let within = workspace.run(&["forget", "inbox/badgers.eml/setts.csv", "--dry-run", "--json"]);
     assert!(
         within.err.contains("inbox/badgers.eml") || within.out.contains("inbox/badgers.eml"),
         "{} {}",

@@ -395,7 +395,8 @@ async fn asked_paths(
         let below = below_corpus(session, asked);
         let candidates: Vec<&str> = [Some(asked.as_str()), below.as_deref()].into_iter().flatten().collect();
         // A mailbox is known by the mails in it.
-        let holds_one = |path: &str| names.iter().any(|name| is_in_one_of(name, |of| of == path));
+        let is_mailbox = |path: &str| path.to_ascii_lowercase().ends_with(".mbox");
+        let holds_one = |path: &str| is_mailbox(path) && names.iter().any(|name| is_in_one_of(name, |of| of == path));
         let is_known = |path: &str| names.contains(path) || pending.contains(path) || holds_one(path);
         if let Some(path) = candidates.iter().find(|path| is_known(path)) {
             found.insert((*path).to_owned());

@@ -71,7 +71,7 @@ fn parse(bytes: &[u8], limits: &ParseLimits) -> Result<Parsed, LoadError> {
         });
     };
     if content.is_encrypted {
-        tell("a part of the mail is encrypted");
+        tell("a part of the mail is encrypted, or wrapped in a signature");
     }
     if content.has_damaged {
         tell("a part of the mail is damaged: what could be decoded was read");
@@ -96,19 +96,24 @@ fn push_text(parsed: &mut Parsed, text: MailText, limits: &ParseLimits) -> Resul
     parsed.problems.extend(text.problems);
     match text.page {
         Some(page) => parsed.push_parsed(page),
-        None => parsed.push_block(&plain(&text.text, text.is_flowed)),
+        None => parsed.push_block(&plain(&text.text, text.flow)),
     }
     Ok(())
 }
 
 /// The text as it is written. A `#` at the beginning of a line is no heading, so such a line is set in. In a flowed text a
 /// line that ends in a space goes on in the next one.
-fn plain(text: &str, is_flowed: bool) -> String {
+fn plain(text: &str, flow: Option<Flow>) -> String {
     let (mut plain, mut goes_on) = (String::with_capacity(text.len()), None);
     for line in text.trim_matches('\n').lines() {
         let quotes = line.len() - line.trim_start_matches('>').len();
-        let unstuffed = if is_flowed && quotes == 0 { line.strip_prefix(' ').unwrap_or(line) } else { line };
-        if is_flowed && goes_on == Some(quotes) {
+        let unstuffed = if flow.is_some() && quotes == 0 { line.strip_prefix(' ').unwrap_or(line) } else { line };
+        // What stands below `-- ` is the signature.
+        let is_sign = line.trim_start_matches(['>', ' ']) == "-- ";
+        if let Some(flow) = flow.filter(|_| goes_on == Some(quotes) && !is_sign) {
+            if flow.drops_space {
+                plain.pop();
+            }
             plain.push_str(unstuffed.trim_start_matches('>').trim_start());
         } else {
             if !plain.is_empty() {
@@ -117,9 +122,7 @@ fn plain(text: &str, is_flowed: bool) -> String {
             plain.push_str(if unstuffed.starts_with('#') { "    " } else { "" });
             plain.push_str(unstuffed);
         }
-        // What stands below `-- ` is the signature.
-        goes_on = (line.ends_with(' ') && line.trim_start_matches(['>', ' ']) != "-- " && !line.trim().is_empty())
-            .then_some(quotes);
+        goes_on = (line.ends_with(' ') && !is_sign && !line.trim().is_empty()).then_some(quotes);
     }
     plain
 }
@@ -133,12 +136,19 @@ struct MailContent<'p, 'a> {
     has_damaged: bool,
 }
 
+/// How the lines of a text go on in the next ones (RFC 3676).
+#[derive(Clone, Copy)]
+struct Flow {
+    /// Whether the space at the end of a line that goes on is no part of the text.
+    drops_space: bool,
+}
+
 /// A text of a mail.
 struct MailText {
     text: String,
     /// What a web page says.
     page: Option<Parsed>,
-    is_flowed: bool,
+    flow: Option<Flow>,
     problems: Vec<ReadingProblem>,
 }
 
@@ -205,12 +215,16 @@ impl<'p, 'a> MailContent<'p, 'a> {
 
     fn add_single(&mut self, part: &'p SinglePart<'a>) {
         let media_type = part.media_type();
-        let is_text = media_type.starts_with("text/") || media_type == "message/delivery-status";
+        let is_text = ["text/plain", "text/html", "message/delivery-status"].contains(&media_type.as_str());
         match media_type.as_str() {
+            // How pages look, and programs in them, are no texts.
+            "text/css" | "text/javascript" | "text/x-amp-html" => {}
             "application/pgp-signature" | "application/pkcs7-signature" | "application/x-pkcs7-signature" => {}
             "application/pkcs7-mime" | "application/x-pkcs7-mime" => self.is_encrypted = true,
             _ if !is_text || part.is_attached() || part.file_name().is_some() => {
-                if !part.decode().bytes.is_empty() {
+                let decoded = part.decode();
+                self.has_damaged |= decoded.is_damaged;
+                if !decoded.bytes.is_empty() || part.file_name().is_some() {
                     self.files.push(part);
                 }
             }
@@ -221,20 +235,23 @@ impl<'p, 'a> MailContent<'p, 'a> {
     fn add_text(&mut self, part: &'p SinglePart<'a>, media_type: &str) {
         let decoded = part.decode();
         self.has_damaged |= decoded.is_damaged;
-        let text::Decoded { mut text, mut problems } = part.text(&decoded.bytes);
-        let is_flowed = part.parameter("format").is_some_and(|format| format.eq_ignore_ascii_case("flowed"));
-        let mut page = None;
-        if media_type == "text/html" {
-            match html::parse(text.as_bytes(), self.limits) {
-                Ok(read) => page = Some(read),
-                Err(reason) => {
-                    let detail = format!("the web page of the mail: {reason}");
-                    problems.push(ReadingProblem { kind: ReadingProblemKind::UnreadPart, page: None, detail });
-                }
-            }
-            text.clear();
+        let says = |name: &str, value: &str| part.parameter(name).is_some_and(|said| said.eq_ignore_ascii_case(value));
+        let flow = says("format", "flowed").then(|| Flow { drops_space: says("delsp", "yes") });
+        if media_type != "text/html" {
+            let text::Decoded { text, problems } = part.text(&decoded.bytes, None);
+            self.texts.push(MailText { text, page: None, flow, problems });
+            return;
         }
-        self.texts.push(MailText { text, page, is_flowed, problems });
+        let read = part.text(&decoded.bytes, html::declared_encoding(&decoded.bytes).as_deref());
+        let (page, problems) = match html::parse_decoded(read, self.limits) {
+            Ok(page) => (page, Vec::new()),
+            Err(reason) => {
+                let detail = format!("the web page of the mail: {reason}");
+                let problem = ReadingProblem { kind: ReadingProblemKind::UnreadPart, page: None, detail };
+                (Parsed::default(), vec![problem])
+            }
+        };
+        self.texts.push(MailText { text: String::new(), page: Some(page), flow, problems });
     }
 }
 
@@ -247,7 +264,14 @@ fn attachments(
     let mail = Mail::read(bytes, limits)?;
     for part in MailContent::of(&mail.content, limits).files {
         let decoded = part.decode();
-        let goes_on = each(InnerFile { name: name_of(part), bytes: decoded.bytes, is_damaged: decoded.is_damaged });
+        let names_encoding = part.parameter("charset").is_some()
+            && ["text/plain", "text/csv", "text/tab-separated-values"].contains(&part.media_type().as_str());
+        let bytes = match names_encoding {
+            // The file itself does not say what the mail says of it.
+            true => part.text(&decoded.bytes, None).text.into_bytes().into(),
+            false => decoded.bytes,
+        };
+        let goes_on = each(InnerFile { name: name_of(part), bytes, is_damaged: decoded.is_damaged });
         if !goes_on {
             break;
         }
@@ -388,11 +412,24 @@ What does rye cost?
     }
 
     #[test]
+    fn encodings_flowed_lines_and_forms_of_other_programs_are_read_as_they_say() {
+        let japanese = b"From: a\nContent-Type: text/html; charset=iso-2022-jp\n\n<meta charset=iso-2022-jp><p>\x1b$B$3$s\x1b(B</p>";
+        let parsed = super::parse(japanese, &ParseLimits::default()).unwrap();
+        assert!(parsed.text.ends_with("こん"), "{}", parsed.text);
+        let flow = Flow { drops_space: true };
+        assert_eq!(plain("a/lo \nng \n-- \nAda", Some(flow)), "a/long \n-- \nAda");
+        let amp = "From: a\nSubject: x\nContent-Type: multipart/alternative; boundary=b\n\n--b\n\nshort\n--b\n\
+            Content-Type: text/x-amp-html\n\n<html amp4email>and very much longer markup that nobody should read</html>\n--b\n\
+            Content-Type: text/calendar\n\nBEGIN:VCALENDAR and very much more of it\n--b--\n";
+        assert!(self::parsed(amp).text.ends_with("\n\nshort"), "{}", self::parsed(amp).text);
+    }
+
+    #[test]
     fn what_is_encrypted_or_damaged_is_told() {
         let told = |mail: &str| parsed(mail).problems.into_iter().map(|problem| problem.detail).collect::<Vec<_>>();
         let head = "From: a@example.org\nSubject: x\n";
         let encrypted = format!("{head}Content-Type: multipart/encrypted; boundary=b\n\n--b\n\nx\n--b--\n");
-        assert_eq!(told(&encrypted), ["a part of the mail is encrypted"]);
+        assert_eq!(told(&encrypted), ["a part of the mail is encrypted, or wrapped in a signature"]);
         let damaged = format!("{head}Content-Transfer-Encoding: base64\n\nbWls*bA==");
         assert_eq!(told(&damaged), ["a part of the mail is damaged: what could be decoded was read"]);
     }

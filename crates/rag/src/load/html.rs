@@ -42,8 +42,13 @@ fn begins_as_html(head: &str) -> bool {
     ["<!doctype html", "<html", "<head>", "<body"].iter().any(|tag| start.starts_with(tag))
 }
 
-pub(super) fn parse(bytes: &[u8], limits: &ParseLimits) -> Result<Parsed, LoadError> {
-    let text::Decoded { text: html, problems } = text::read(bytes, declared_encoding(bytes).as_deref());
+fn parse(bytes: &[u8], limits: &ParseLimits) -> Result<Parsed, LoadError> {
+    parse_decoded(text::read(bytes, declared_encoding(bytes).as_deref()), limits)
+}
+
+/// Reads a page whose text is known.
+pub(super) fn parse_decoded(decoded: text::Decoded, limits: &ParseLimits) -> Result<Parsed, LoadError> {
+    let text::Decoded { text: html, problems } = decoded;
     nesting::check(&html, limits.nesting)?;
     let document = Html::parse_document(&html);
     let facts = Facts::of(&document);
@@ -191,7 +196,7 @@ fn words<'t>(texts: impl Iterator<Item = &'t str>) -> Option<String> {
 }
 
 /// The encoding that a page names for itself, in its first 2 KiB.
-fn declared_encoding(bytes: &[u8]) -> Option<String> {
+pub(super) fn declared_encoding(bytes: &[u8]) -> Option<String> {
     let head: String = bytes.iter().take(2048).map(|byte| char::from(byte.to_ascii_lowercase())).collect();
     let after = head.split_once("charset").or_else(|| head.split_once("encoding"))?.1;
     let label = after.trim_start().strip_prefix('=')?.trim_start().trim_start_matches(['"', '\'']);

@@ -19,7 +19,8 @@ pub type VisitFile<'v> = dyn FnMut(&str, Result<&[u8], LoadError>) + 'v;
 /// given as it is.
 ///
 /// Files in files are read to a depth of 8. Together they are at most [`ParseLimits::pages`] files and
-/// [`ParseLimits::unpacked_bytes`]; where one of these ends the reading, that is given as the error of the file.
+/// [`ParseLimits::unpacked_bytes`]; where one of these ends the reading, the path of the rest is that
+/// of the file with `/…`, and the reason is its error.
 pub fn visit_files(path: &str, bytes: &[u8], limits: &ParseLimits, each: &mut VisitFile<'_>) {
     let mut visit = Visit { limits, files: limits.pages, bytes: limits.unpacked_bytes, each };
     visit.file(path, bytes, 0);
@@ -67,7 +68,8 @@ impl Visit<'_> {
         let read = catch_unwind(AssertUnwindSafe(|| files(bytes, limits, &mut inner)));
         let read = read.unwrap_or_else(|panic| Err(LoadError::Broken(panic_message(&*panic))));
         match (stopped, read) {
-            (Some(reason), _) => (self.each)(path, Err(reason)),
+            // The path of the file itself was given already.
+            (Some(reason), _) => (self.each)(&format!("{path}/…"), Err(reason)),
             // Its own text was given, or refused for the same reason.
             (None, Err(reason)) if !has_text => (self.each)(path, Err(reason)),
             _ => {}
@@ -90,7 +92,7 @@ impl Visit<'_> {
     }
 }
 
-/// A name that no earlier file of the same file has: `name (2).pdf`. Files of other names do not change it.
+/// A name that no earlier file of the same file has: `name (2).pdf`.
 fn distinct(name: String, names: &mut HashMap<String, u32>) -> String {
     let count = names.entry(name.to_lowercase()).or_insert(0);
     *count += 1;
@@ -158,7 +160,10 @@ mod tests {
         let mail = with_parts("outer", &["\ntext", file, file, &message, empty]);
         let found = visited("m.eml", mail.as_bytes(), &ParseLimits::default());
         let paths: Vec<&str> = found.iter().map(|(path, _)| path.as_str()).collect();
-        assert_eq!(paths, ["m.eml", "m.eml/a.csv", "m.eml/a (2).csv", "m.eml/in_ner.eml", "m.eml/in_ner.eml/a.csv"]);
+        let expected =
+            ["m.eml", "m.eml/a.csv", "m.eml/a (2).csv", "m.eml/in_ner.eml", "m.eml/in_ner.eml/a.csv", "m.eml/b.pdf"];
+        assert_eq!(paths, expected);
+        assert!(matches!(found[5].1, Err(LoadError::Broken(_))));
         assert_eq!(found[2].1, Ok(3));
         let box_of_one = format!("From a Tue Mar  5 09:30:00 2024\n{mail}");
         let found = visited("all.mbox", box_of_one.as_bytes(), &ParseLimits::default());
@@ -184,7 +189,7 @@ mod tests {
         assert_eq!(visited("m.eml", mail.as_bytes(), &limits).len(), 6);
         let limits = ParseLimits { unpacked_bytes: 12, ..limits };
         let found = visited("m.eml", mail.as_bytes(), &limits);
-        let expected = "m.eml: over a limit: more than 12 bytes (`unpacked_bytes` under [corpus.limits]): the rest of the \
+        let expected = "m.eml/…: over a limit: more than 12 bytes (`unpacked_bytes` under [corpus.limits]): the rest of the \
                         files in it was not read";
         assert_eq!(reasons(&found), [expected]);
         assert_eq!(visited("a.mbox", b"From here on, words.", &ParseLimits::default()).len(), 1);

@@ -58,8 +58,9 @@ fn begins_mail(bytes: &[u8]) -> bool {
     let is_time = |word: &str| {
         word.len() >= 5 && word.contains(':') && word.bytes().all(|byte| byte.is_ascii_digit() || byte == b':')
     };
-    let is_header = begins_with_header(&bytes[end + 1..]);
-    line.split_whitespace().any(is_year) && line.split_whitespace().any(is_time) && is_header
+    line.split_whitespace().any(is_year)
+        && line.split_whitespace().any(is_time)
+        && begins_with_header(&bytes[end + 1..])
 }
 
 /// The mail without the marks before lines that begin with `From `.

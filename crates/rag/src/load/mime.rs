@@ -14,6 +14,12 @@ use std::borrow::Cow;
 /// The deepest nesting of multiparts that is read.
 const MOST_NESTED: usize = 32;
 
+/// The headers of a mail or a part are read up to so many bytes.
+const MOST_HEADER_BYTES: usize = 64 << 10;
+/// With more encoded words, only the first bytes are read.
+const MOST_ENCODED_WORDS: usize = 1_000;
+const HOSTILE_HEADER_BYTES: usize = 4 << 10;
+
 /// Characters of addresses and subjects that are kept.
 const HEADER_CHARACTERS: usize = 10_000;
 
@@ -76,6 +82,7 @@ impl<'a> Mail<'a> {
     /// # Errors
     /// If it has no header, or more parts than are read.
     pub(super) fn read(bytes: &'a [u8], limits: &ParseLimits) -> Result<Self, LoadError> {
+        let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
         let (headers, body) = split_headers(bytes.trim_ascii_start());
         let Some(headers) = headers else {
             return Err(LoadError::Broken("it has no header, such as `From:` or `Subject:`".to_owned()));
@@ -164,7 +171,11 @@ fn split_headers(bytes: &[u8]) -> (Option<Message<'_>>, &[u8]) {
         return (None, bytes);
     }
     let end = end_of_headers(bytes);
-    let headers = MessageParser::default().parse_headers(&bytes[..end.0]);
+    // Each begun encoded word may be looked for to the end of the headers, so many of them are an attack.
+    let block = &bytes[..end.0.min(MOST_HEADER_BYTES)];
+    let is_attack = memmem::find_iter(block, b"=?").nth(MOST_ENCODED_WORDS).is_some();
+    let block = if is_attack { &block[..block.len().min(HOSTILE_HEADER_BYTES)] } else { block };
+    let headers = MessageParser::default().parse_headers(block);
     match headers.filter(|headers| headers.parts.first().is_some_and(|part| !part.headers.is_empty())) {
         Some(headers) => (Some(headers), &bytes[end.1..]),
         None => (None, bytes),
@@ -173,8 +184,8 @@ fn split_headers(bytes: &[u8]) -> (Option<Message<'_>>, &[u8]) {
 
 /// Whether the first line is a header, such as `Subject: words`.
 pub(super) fn begins_with_header(bytes: &[u8]) -> bool {
-    let name = memchr::memchr(b':', bytes).map(|end| &bytes[..end]);
-    name.is_some_and(|name| !name.is_empty() && name.iter().all(|byte| byte.is_ascii_graphic()))
+    let end = memchr::memchr2(b':', b'\n', bytes).filter(|&end| bytes[end] == b':');
+    end.map(|end| &bytes[..end]).is_some_and(|name| !name.is_empty() && name.iter().all(|byte| byte.is_ascii_graphic()))
 }
 
 /// Where the headers end, and where the body begins.
@@ -195,11 +206,13 @@ fn divided<'a>(body: &'a [u8], boundary: &str) -> Vec<&'a [u8]> {
     let mark = format!("--{boundary}");
     let (mut parts, mut begin) = (Vec::new(), None);
     for at in memmem::find_iter(body, mark.as_bytes()) {
+        if at > 0 && body[at - 1] != b'\n' {
+            continue;
+        }
         let behind = &body[at + mark.len()..];
         let line_end = memchr::memchr(b'\n', behind).map_or(behind.len(), |end| end + 1);
         let line = behind[..line_end].trim_ascii();
-        let begins_line = at == 0 || body[at - 1] == b'\n';
-        if !begins_line || !(line.is_empty() || line.starts_with(b"--")) {
+        if !(line.is_empty() || line.starts_with(b"--")) {
             continue;
         }
         if let Some(begin) = begin.take() {
@@ -286,9 +299,9 @@ impl<'a> SinglePart<'a> {
         }
     }
 
-    /// Its text in the encoding that it names.
-    pub(super) fn text(&self, bytes: &[u8]) -> text::Decoded {
-        let charset = self.parameter("charset");
+    /// Its text in the encoding that it names, or else in another.
+    pub(super) fn text(&self, bytes: &[u8], otherwise: Option<&str>) -> text::Decoded {
+        let charset = self.parameter("charset").or(otherwise);
         if charset.is_some_and(|charset| charset.eq_ignore_ascii_case("utf-7"))
             && let Some(decode) = charset_decoder(b"utf-7")
         {
@@ -400,6 +413,16 @@ mod tests {
         };
         assert_eq!(read(b"a =C3=A9 b =\r\nc  \r\nd"), ("a é b c\nd".to_owned(), false));
         assert_eq!(read(b"1 =x 2=3"), ("1 =x 2=3".to_owned(), true));
+    }
+
+    #[test]
+    fn mails_that_are_made_to_take_hours_end() {
+        let limits = ParseLimits::default();
+        let words = format!("From: a\nSubject: {}\n\nbody", "=?ab?q? ".repeat(1_000_000));
+        assert!(Mail::read(words.as_bytes(), &limits).is_ok());
+        let marks = format!("From: a\nContent-Type: multipart/mixed; boundary=b\n\n{}", "--b".repeat(3_000_000));
+        assert!(Mail::read(marks.as_bytes(), &limits).is_ok());
+        assert!(Mail::read(b"\xEF\xBB\xBFFrom: a\n\nb", &limits).is_ok());
     }
 
     #[test]

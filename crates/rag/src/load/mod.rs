@@ -38,7 +38,7 @@ pub(crate) use filter::MATCHING;
 pub use inner_files::{VisitFile, visit_files};
 #[cfg(test)]
 pub(crate) use markdown::headings as markdown_headings;
-pub use page_places::{PageBox, PageView};
+pub use page_places::{PageBox, PageView, find_letters};
 pub(crate) use pdf::PagePictures;
 pub use pdf::{PdfProgram, bind_pdfium, read_pdfs_with, run_pdf_worker};
 pub use similar_names::similar_names;
@@ -313,10 +313,7 @@ impl Document {
     /// The number of the page on which a quote begins: where its letters and digits stand in the text, whatever stands
     /// between them. None if it is nowhere, or on no page.
     pub fn page_of_quote(&self, quote: &str) -> Option<u32> {
-        let start = match self.text.find(quote) {
-            Some(start) => start,
-            None => page_places::find_letters(&self.text, quote)?,
-        };
+        let start = self.text.find(quote).or_else(|| find_letters(&self.text, quote))?;
         self.page_at(start).map(|page| page.number)
     }
 

@@ -6,6 +6,8 @@ use models::{Picture, RecognizedPage};
 use serde::{Deserialize, Serialize};
 use unicode_normalization::UnicodeNormalization;
 
+/// A text is looked for up to so many characters: no passage is longer than a page.
+const MOST_LETTERS: usize = 20_000;
 /// A piece of a text with fewer letters is only looked for behind the piece before it.
 const LEAST_LETTERS: usize = 16;
 /// How far behind the last piece a short one is looked for, in letters.
@@ -125,7 +127,8 @@ impl LetterStream {
         let mut found = Vec::new();
         let mut behind = None;
         // A cell or a line is a piece at whose beginning a text can go on somewhere else.
-        let pieces: Vec<Vec<char>> = text
+        let end = text.char_indices().nth(MOST_LETTERS).map_or(text.len(), |(end, _)| end);
+        let pieces: Vec<Vec<char>> = text[..end]
             .split(['\n', '|'])
             .map(|piece| plain(piece.chars()).collect::<Vec<char>>())
             .filter(|piece| !piece.is_empty())
@@ -141,7 +144,7 @@ impl LetterStream {
             .collect();
         let mut at = 0;
         while at < whole.len() {
-            let next_piece = starts.iter().copied().find(|start| *start > at).unwrap_or(whole.len());
+            let next_piece = starts.get(starts.partition_point(|start| *start <= at)).copied().unwrap_or(whole.len());
             let Some((start, length)) = self.longest(&whole[at..], next_piece - at, behind) else {
                 // What is not found here may go on a few letters later: a footnote's mark, a hyphen, a number of a page.
                 at = if next_piece - at > LEAST_LETTERS { at + 1 } else { next_piece };
@@ -177,7 +180,7 @@ impl LetterStream {
 }
 
 /// Where the letters and digits of a quote begin in a text, in bytes, whatever stands between them.
-pub(super) fn find_letters(text: &str, quote: &str) -> Option<usize> {
+pub fn find_letters(text: &str, quote: &str) -> Option<usize> {
     let wanted: Vec<char> = plain(quote.chars()).collect();
     let (mut letters, mut places) = (Vec::new(), Vec::new());
     for (place, letter) in text.char_indices() {

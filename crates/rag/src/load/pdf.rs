@@ -156,6 +156,9 @@ pub(super) fn parse_recognized(
 /// # Errors
 /// If the file cannot be opened, or the page cannot be drawn.
 pub(super) fn view(bytes: &[u8], number: u32, dots_per_inch: u32) -> Result<Option<LetteredPicture>, LoadError> {
+    if number == 0 {
+        return Ok(None);
+    }
     let view = OpenPdf::open(bytes)?.view(number, dots_per_inch)?;
     view.transpose().map_err(|reason| LoadError::Broken(reason.in_words().to_owned()))
 }

@@ -25,7 +25,8 @@ use std::{
 use tracing::Instrument;
 
 /// Pages load nothing from other origins, and no other page may frame them.
-const CONTENT_SECURITY_POLICY: &str = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
+const CONTENT_SECURITY_POLICY: &str =
+    "default-src 'self'; img-src 'self' blob:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
 /// The outermost layer of every route: gives a request its id and span, checks its
 /// host, counts and times it, records its error, and adds headers to the response.

@@ -239,6 +239,7 @@ async function showPage(found, signal) {
     const [place, picture] = await Promise.all([call(at, { signal }), call(`${at}.png`, { signal })]);
     const [{ boxes }, url] = [await place.json(), URL.createObjectURL(await picture.blob())];
     signal.addEventListener("abort", () => URL.revokeObjectURL(url));
+    if (signal.aborted) return;
     const words = `Page ${found.page} of ${found.book ?? found.file}. ${boxes.length ? "The passage is marked." : "The passage was not found on it."}`;
     const image = element("img", { src: url, alt: words });
     passage.replaceChildren(element("figure", {}, image, element("figcaption", { class: "hint" }, words)));
@@ -250,9 +251,14 @@ async function showPage(found, signal) {
 }
 // Two buttons: the passage in its text, and on its page.
 function showForms(found, signal) {
-  const forms = [["Text", () => showText(found)], [`Page ${found.page}`, () => showPage(found, signal)]].map(([name, show], i) =>
+  let shown = null;
+  signal.addEventListener("abort", () => shown?.abort());
+  const forms = [["Text", () => showText(found)], [`Page ${found.page}`, () => showPage(found, shown.signal)]].map(([name, show], i) =>
     element("button", { type: "button", "aria-pressed": String(i === 0), onclick: (event) => {
       for (const form of forms) form.setAttribute("aria-pressed", String(form === event.currentTarget));
+      // What is still being drawn is not wanted any more.
+      shown?.abort();
+      shown = new AbortController();
       show();
     } }, name));
   byId("panel-forms").replaceChildren(...forms);
