@@ -60,7 +60,7 @@ def test_a_page_shows_where_a_text_stands(tmp_path):
     (tmp_path / "owls.pdf").write_bytes(PDF)
     view = reverie.view_page(tmp_path / "owls.pdf", 1, ["swallow voles", "no such words on it"])
     [[left, top, right, bottom]], missing = view.boxes
-    assert missing == [] and view.page == 1 and (view.width, view.height) == (917, 1222)
+    assert missing == [] and view.page == 1 and (view.width, view.height) == (917, 1223)
     assert 0.2 < left < right < 0.6 and 0.46 < top < bottom < 0.54
     assert view._repr_png_().startswith(b"\x89PNG") and "png" not in repr(view)
 

@@ -15,9 +15,9 @@ from reverie import _kinds
 
 NAMES = """
 Answer Bundle Calibration Chunker Chunks Comparison Documents Embedding Event Experiment Function FunctionModel
-Index Judgement Noise Parser Passage Pipeline Plan Plot Qualification Results Scores Service System Table Trial aevaluate aexplain
+Index Judgement Noise PageView Parser Passage Pipeline Plan Plot Qualification Results Scores Service System Table Trial aevaluate aexplain
 ajudge anoise chunk chunker compare embed evaluate exceptions executors explain generator golden index judge metric
-model noise parse parser reranker retriever stopped_scores system
+model noise parse parser reranker retriever stopped_scores system view_page
 """.split()
 # Of each kind of components.
 NAMES = sorted([*NAMES, *_kinds.__all__])
