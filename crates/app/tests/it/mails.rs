@@ -104,6 +104,7 @@ fn a_mail_is_forgotten_with_its_attachments_and_a_mailbox_with_its_mails() {
         forgotten["documents"].as_array().unwrap().iter().map(|one| one["path"].as_str().unwrap()).collect();
     paths.sort_unstable();
     let expected = [
+        "archive.mbox",
         "archive.mbox/2024-03-06 Newts.eml",
         "archive.mbox/2024-03-07 Stoats.eml",
         "inbox/badgers.eml",
