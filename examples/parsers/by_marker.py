@@ -9,6 +9,6 @@ from marker.output import text_from_rendered
 
 convert = PdfConverter(artifact_dict=create_model_dict(), config={"paginate_output": True})
 text, _, _ = text_from_rendered(convert(sys.argv[1]))
-# A line such as `{3}------------------------------------------------` stands before each page.
+# Marker begins each page with its number in braces and 48 dashes.
 pages = re.split(r"\n*\{\d+\}-{48}\n*", text)
 sys.stdout.write("\f".join(pages[1:] if not pages[0].strip() else pages))

@@ -10,7 +10,8 @@ use rag::{
 /// How finely a page is drawn to be looked at, in dots per inch.
 pub const VIEW_DOTS: u32 = 110;
 
-/// A page of a document of a session's corpus, with the places of these texts. None for formats whose pages nobody draws.
+/// A page of a document of a session's corpus, with the places of these texts. None for files that are neither PDFs nor
+/// pictures.
 ///
 /// # Errors
 /// If the corpus has no such document, or it cannot be read.
@@ -26,7 +27,7 @@ pub async fn page_view(
     draw(path, bytes, page, texts, dots_per_inch, limits).await
 }
 
-/// The documents of a corpus, whose pages are looked at. The corpus is not listed for that.
+/// Draws pages of the documents of a corpus, without listing the corpus.
 #[derive(Debug, Clone)]
 pub struct CorpusPages {
     source: Source,
@@ -69,7 +70,8 @@ impl CorpusPages {
         compute(move || load::parse(&path, &bytes, &limits).ok()?.page_of_quote(&quote)).await.ok()?
     }
 
-    /// A page of a document, with the places of these texts. None if the document is not there, has no such page, or nobody draws its pages.
+    /// A page of a document, with the places of these texts. None if the document is not there, has no such page, or is
+    /// neither a PDF nor a picture.
     ///
     /// # Errors
     /// If the document is damaged, or cannot be read now.

@@ -323,13 +323,15 @@ impl RunPipeline {
         Ok(self.table().await?.excerpt(document, span))
     }
 
-    /// Whether pages of a document can be drawn here, by its name and the address of the corpus.
+    /// Whether pages of a document can be drawn here: the address of the corpus can be used, and the document's name is that
+    /// of a PDF or a picture.
     pub fn can_view(&self, document: &str) -> bool {
         self.documents.is_some() && has_drawn_pages(document)
     }
 
-    /// A page of a document, with the places of these texts on it. None if the document itself cannot be reached from
-    /// here, or nobody draws the pages of its format. The document is as it is now, which may not be what was indexed.
+    /// A page of a document, with the places of these texts on it. None if the document cannot be reached from here,
+    /// has no such page, or is neither a PDF nor a picture. The page shows the document as it is now: it may have changed
+    /// since it was indexed.
     ///
     /// # Errors
     /// If the document is damaged, or cannot be read now.

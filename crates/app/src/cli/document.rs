@@ -71,7 +71,7 @@ struct DocumentPage {
     text: String,
     /// Their places are those in the whole document.
     tables: Vec<Table>,
-    /// Where each table is on the page; empty for formats whose pages nobody draws.
+    /// Where each table is on the page; empty for files that are neither PDFs nor pictures.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     table_boxes: Vec<Vec<PageBox>>,
     /// Where each text of `--mark` is on the page.

@@ -396,7 +396,7 @@ pub(crate) fn parse_picture(
 const VIEWED_PIXELS: usize = 2_000;
 
 /// Draws a page, and finds texts on it. `recognize` reads pages without letters, if it can. None if there is no such page,
-/// and for formats whose pages nobody draws.
+/// or the file is neither a PDF nor a picture.
 ///
 /// # Errors
 /// If the file is damaged or needs a password, or cannot be read now.

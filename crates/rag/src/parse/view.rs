@@ -5,7 +5,7 @@ use crate::load::{self, LoadError, PageView, ParseLimits};
 
 /// Draws a page of a PDF, or a picture, and finds where texts stand on it, whichever parser read them. A page without
 /// letters is read by the networks of `ocr`, if they are here; otherwise no text is found on it. None if there
-/// is no such page, and for formats whose pages nobody draws.
+/// is no such page, or the file is neither a PDF nor a picture.
 ///
 /// # Errors
 /// If the file is damaged or needs a password, or cannot be read now.
