@@ -240,7 +240,7 @@ pub(crate) async fn write_run_documents(session: &Session, prepared: &PreparedRu
     }
     let (path, files) = (RunFileName::Documents.within(&folder), corpus.files.files.clone());
     // Not in memory: there may be a million lines.
-    compute(move || {
+    let staged = compute(move || {
         let staged = StagedFile::beside(&path)?;
         let write = || {
             let file = File::create(staged.path())?;
@@ -248,12 +248,13 @@ pub(crate) async fn write_run_documents(session: &Session, prepared: &PreparedRu
                 BufWriter::new(&file),
                 files.iter().map(|(file, key)| (file.path.as_str(), file.bytes, key)),
             )?;
-            file.sync_data()?;
-            std::fs::rename(staged.path(), &path)
+            file.sync_data()
         };
-        write().map_err(|source| Error::file("write", &path, source))
+        write().map_err(|source| Error::file("write", &path, source))?;
+        Ok::<_, Error>(staged)
     })
-    .await?
+    .await??;
+    workspace.replace_run_file(&prepared.run, RunFileName::Documents, staged.path()).await
 }
 
 /// The part of a provenance that every version reads.

@@ -365,11 +365,41 @@ impl ArtifactStore {
         self.writable()?;
         let (path, bytes) = (object_path(name)?, bytes.into());
         let checksum = Checksum::of(&bytes).await?;
-        self.write_checksum(name, &checksum).await?;
+        self.write_replacing_checksum(name, &checksum).await?;
         let payload = PutPayload::from(bytes);
         let put = retry(|| self.objects.put_opts(&path, payload.clone(), PutMode::Overwrite.into())).await;
         put.map_err(|source| self.error("write", name, source))?;
         self.forget_replaced(name, &checksum).await
+    }
+
+    /// [`ArtifactStore::replace`] by a file that the caller no longer needs. If the store is a folder, which must be on
+    /// the same disk, the file is moved; else it is read into memory and stays.
+    ///
+    /// # Errors
+    /// If the file cannot be read or moved, or the object cannot be written.
+    pub async fn replace_with_file(&self, name: &str, file: &Path) -> Result<(), Error> {
+        let Some(target) = self.local_path(name) else {
+            let bytes = tokio::fs::read(file).await.map_err(|source| Error::file("read", file, source))?;
+            return self.replace(name, bytes).await;
+        };
+        self.writable()?;
+        let checksum = Checksum::of_file(file).await?;
+        self.write_replacing_checksum(name, &checksum).await?;
+        std::fs::rename(file, &target).map_err(|source| Error::file("write", &target, source))?;
+        self.forget_replaced(name, &checksum).await
+    }
+
+    /// Writes the checksum of an object that is about to take the place of another. Before that, the other one gets a
+    /// checksum too if it has none: otherwise it would look damaged to whoever finds it beside the new checksum, after
+    /// a writer was killed between the two.
+    async fn write_replacing_checksum(&self, name: &str, checksum: &Checksum) -> Result<(), Error> {
+        if self.object(name).has_checksum()
+            && self.checksums_of(name).await?.is_empty()
+            && let Some(present) = self.fetch(name).await?
+        {
+            self.write_checksum(name, &Checksum::of(&present).await?).await?;
+        }
+        self.write_checksum(name, checksum).await
     }
 
     /// Removes the checksums of objects that were replaced some time ago.

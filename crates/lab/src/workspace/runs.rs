@@ -99,6 +99,11 @@ impl Workspace {
         Ok(self.local.replace(&layout::run_file(run, file), bytes).await?)
     }
 
+    /// Moves a file that lies beside it into the place of a run's file on this machine, with its checksum.
+    pub(crate) async fn replace_run_file(&self, run: &str, file: RunFileName, written: &Path) -> Result<(), Error> {
+        Ok(self.local.replace_with_file(&layout::run_file(run, file), written).await?)
+    }
+
     /// Writes the report of a run on this machine: the page, and the files of
     /// the folder of its parts. Files that an earlier report left in that folder
     /// are removed. The page comes last, so that it is never newer than its parts.

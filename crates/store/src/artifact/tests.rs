@@ -263,6 +263,29 @@ async fn of_two_writers_with_different_bytes_neither_looks_damaged() -> TestResu
 }
 
 #[tokio::test]
+async fn an_object_without_a_checksum_is_intact_when_the_writer_of_another_was_killed() -> TestResult {
+    let (folder, store) = folder_store()?;
+    let memory = ArtifactStore::open("memory:///prefix", &[], &ExampleLayout)?;
+    for store in [store, memory] {
+        let name = "runs/r/results.json";
+        // As an earlier version wrote it.
+        store.objects.put(&object_path(name)?, "old".into()).await?;
+        store.write_replacing_checksum(name, &Checksum::of(&Bytes::from("new")).await?).await?;
+        assert_eq!(store.get(name).await?.as_deref(), Some(&b"old"[..]));
+        store.replace(name, "new").await?;
+        assert_eq!(store.get(name).await?.as_deref(), Some(&b"new"[..]));
+        let file = folder.path().join("new/store/file");
+        std::fs::write(&file, "newest")?;
+        store.replace_with_file(name, &file).await?;
+        assert_eq!(store.get(name).await?.as_deref(), Some(&b"newest"[..]));
+        assert!(store.check(name).await?);
+        store.objects.put(&object_path(name)?, "newest?".into()).await?;
+        assert!(matches!(store.get(name).await, Err(Error::Damaged { .. })));
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_file_that_is_taken_is_moved_with_its_checksum() -> TestResult {
     let (folder, store) = folder_store()?;
     let file = folder.path().join("new/scratch.dense");
