@@ -2,7 +2,7 @@
 
 use crate::render::{self, EvidencePage, ReportForm};
 use base64::{Engine, engine::general_purpose::STANDARD};
-use lab::{CorpusPages, Error, Results, Session, layout, layout::RunFileName};
+use lab::{CorpusPages, DocumentPages, Error, Results, Session, layout, layout::RunFileName};
 use rag::load::find_letters;
 use std::{
     collections::BTreeSet,
@@ -30,16 +30,25 @@ const PAGE_DOTS: u32 = 80;
 async fn evidence_pages(session: &Session, results: &Results) -> Vec<EvidencePage> {
     let mut pages: Vec<EvidencePage> = Vec::new();
     let Some(corpus) = CorpusPages::of(session) else { return pages };
-    let mut tried = BTreeSet::new();
+    let (mut tried, mut open) = (BTreeSet::new(), None);
     for question in &results.questions {
         for evidence in question.evidence.iter().filter(|evidence| lab::has_drawn_pages(&evidence.document)) {
             let (path, quote) = (evidence.document.as_str(), evidence.quote.as_str());
             if tried.len() == MOST_PAGES {
                 return pages;
             }
-            if !quote.is_empty() && tried.insert((path, quote)) {
-                pages.extend(evidence_page(&corpus, results, &question.id, (path, quote)).await);
+            if quote.is_empty() || !tried.insert((path, quote)) {
+                continue;
             }
+            // Evidence of the same document mostly stands together.
+            let document = match open.take().filter(|(of, _)| *of == path) {
+                Some((_, document)) => document,
+                None => corpus.open(path).await.ok().flatten(),
+            };
+            if let Some(document) = &document {
+                pages.extend(evidence_page(document, results, &question.id, (path, quote)).await);
+            }
+            open = Some((path, document));
         }
     }
     pages
@@ -47,7 +56,7 @@ async fn evidence_pages(session: &Session, results: &Results) -> Vec<EvidencePag
 
 /// The page of a piece of evidence: that of a passage that holds it, or else where the text of the document has it.
 async fn evidence_page(
-    corpus: &CorpusPages,
+    document: &DocumentPages,
     results: &Results,
     question: &str,
     (path, quote): (&str, &str),
@@ -58,12 +67,12 @@ async fn evidence_page(
         passages.filter(|passage| passage.page.is_some()).find(|passage| find_letters(&passage.text, quote).is_some());
     let first = match holder.and_then(|passage| passage.page) {
         Some(page) => page,
-        None => corpus.page_of_quote(path, quote).await?,
+        None => document.page_of_quote(quote).await?,
     };
     // A passage may begin on the page before.
     let mut drawn = None;
     for page in [first, first + 1] {
-        let Ok(Some(view)) = corpus.view(path, page, vec![quote.to_owned()], PAGE_DOTS).await else { break };
+        let Ok(Some(view)) = document.view(page, vec![quote.to_owned()], PAGE_DOTS).await else { break };
         let is_marked = view.boxes.iter().any(|boxes| !boxes.is_empty());
         if is_marked || drawn.is_none() {
             drawn = Some((view, is_marked));

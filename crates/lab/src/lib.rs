@@ -86,7 +86,7 @@ pub use golden::{AnchoredQuestions, Documents, Golden, GoldenManifest, estimate_
 pub use models::provider::Environment;
 pub use noise::{NoiseDesign, NoiseDesignError, NoiseResult, noise, noise_cost};
 pub use operator::Operator;
-pub use page_view::{CorpusPages, VIEW_DOTS, has_drawn_pages, page_view};
+pub use page_view::{CorpusPages, DocumentPages, VIEW_DOTS, has_drawn_pages, page_view};
 pub use parts::{Part, PartTransport, PartUnavailable};
 pub use plan::{
     ComponentTime, CostEstimate, ModelEstimate, Plan, PlanSummary, PlannedTrial, SystemTrial, Task, TaskId,

@@ -3,9 +3,11 @@
 use crate::{Error, Session, blocking::compute, document::read_file, error_chain, parser_needs::prepare_parsers};
 use bytes::Bytes;
 use rag::{
+    Document,
     load::{self, LoadError, PageView, ParseLimits, ReadError, Source},
     parse::view_page,
 };
+use std::sync::{Arc, OnceLock};
 
 /// How finely a page is drawn to be looked at, in dots per inch.
 pub const VIEW_DOTS: u32 = 110;
@@ -22,7 +24,7 @@ pub async fn page_view(
     texts: Vec<String>,
     dots_per_inch: u32,
 ) -> Result<Option<PageView>, Error> {
-    let bytes = read_file(session, path).await?;
+    let bytes = read_file(session, path, &[]).await?;
     let limits = session.experiment.corpus.limits.clone();
     draw(path, bytes, page, texts, dots_per_inch, limits).await
 }
@@ -38,15 +40,22 @@ impl CorpusPages {
     /// The corpus of a session, if its address can be used.
     pub fn of(session: &Session) -> Option<Self> {
         let source = session.corpus_source(&mut Vec::new())?;
-        prepare_parsers(&session.context().directory, [], &mut Vec::new()).ok()?;
+        prepare_parsers(&session.context().directory, &[], [], &mut Vec::new()).ok()?;
         Some(Self { source, limits: session.experiment.corpus.limits.clone() })
     }
 
-    /// The bytes of a document; none if it is not there.
+    /// A document, to look at several of its pages; none if it is not there.
     ///
     /// # Errors
     /// If it cannot be read now.
-    pub async fn read(&self, path: &str) -> Result<Option<Bytes>, Error> {
+    pub async fn open(&self, path: &str) -> Result<Option<DocumentPages>, Error> {
+        let bytes = self.read(path).await?;
+        let (path, limits) = (path.to_owned(), self.limits.clone());
+        Ok(bytes.map(|bytes| DocumentPages { path, bytes, limits, parsed: Arc::default() }))
+    }
+
+    /// The bytes of a document; none if it is not there.
+    async fn read(&self, path: &str) -> Result<Option<Bytes>, Error> {
         // A file in a file is found by the longest path that can be read. "Not a folder" is no failure of the place.
         let outer = path.match_indices('/').map(|(end, _)| &path[..end]);
         let mut failed = None;
@@ -63,13 +72,6 @@ impl CorpusPages {
         }
     }
 
-    /// The page on which a quote begins in the text of a document, as it is read by default; none if that is not known.
-    pub async fn page_of_quote(&self, path: &str, quote: &str) -> Option<u32> {
-        let bytes = self.read(path).await.ok()??;
-        let (path, quote, limits) = (path.to_owned(), quote.to_owned(), self.limits.clone());
-        compute(move || load::parse(&path, &bytes, &limits).ok()?.page_of_quote(&quote)).await.ok()?
-    }
-
     /// A page of a document, with the places of these texts. None if the document is not there, has no such page, or is
     /// neither a PDF nor a picture.
     ///
@@ -82,8 +84,41 @@ impl CorpusPages {
         texts: Vec<String>,
         dots_per_inch: u32,
     ) -> Result<Option<PageView>, Error> {
-        let Some(bytes) = self.read(path).await? else { return Ok(None) };
-        draw(path, bytes, page, texts, dots_per_inch, self.limits.clone()).await
+        match self.open(path).await? {
+            Some(document) => document.view(page, texts, dots_per_inch).await,
+            None => Ok(None),
+        }
+    }
+}
+
+/// A document whose pages are looked at.
+#[derive(Debug)]
+pub struct DocumentPages {
+    path: String,
+    bytes: Bytes,
+    limits: ParseLimits,
+    /// What it says, once that was asked for; none if it gives no document.
+    parsed: Arc<OnceLock<Option<Document>>>,
+}
+
+impl DocumentPages {
+    /// The page on which a quote begins in the text, as it is read by default; none if that is not known.
+    pub async fn page_of_quote(&self, quote: &str) -> Option<u32> {
+        let (path, bytes, limits) = (self.path.clone(), self.bytes.clone(), self.limits.clone());
+        let (parsed, quote) = (self.parsed.clone(), quote.to_owned());
+        let find = move || {
+            let document = parsed.get_or_init(|| load::parse(&path, &bytes, &limits).ok());
+            document.as_ref()?.page_of_quote(&quote)
+        };
+        compute(find).await.ok()?
+    }
+
+    /// A page, with the places of these texts. None if there is no such page, or the document is neither a PDF nor a picture.
+    ///
+    /// # Errors
+    /// If the document is damaged, or cannot be read now.
+    pub async fn view(&self, page: u32, texts: Vec<String>, dots_per_inch: u32) -> Result<Option<PageView>, Error> {
+        draw(&self.path, self.bytes.clone(), page, texts, dots_per_inch, self.limits.clone()).await
     }
 }
 
@@ -99,16 +134,7 @@ async fn inner_file(outer: &str, bytes: Bytes, wanted: &str, limits: &ParseLimit
         return Ok(Some(bytes));
     }
     let (outer, wanted, limits) = (outer.to_owned(), wanted.to_owned(), limits.clone());
-    compute(move || {
-        let mut found = None;
-        load::visit_files(&outer, &bytes, &limits, &mut |path, bytes| {
-            if path == wanted {
-                found = bytes.ok().map(Bytes::copy_from_slice);
-            }
-        });
-        found
-    })
-    .await
+    compute(move || load::find_file(&outer, &bytes, &wanted, &limits).found?.ok()).await
 }
 
 async fn draw(

@@ -9,6 +9,7 @@ mod breaker;
 mod cache;
 mod deadline;
 mod dispatcher;
+mod drawn_pages;
 mod events;
 mod lanes;
 mod pipeline;
@@ -22,6 +23,7 @@ pub(crate) use {
     answer::{collect_answer, stream_answer},
     deadline::Deadline,
     dispatcher::LaneDispatcher,
+    drawn_pages::{DrawnPages, WantedPage},
     events::{AnswerEvent, FoundPassages, SourcedAnswer},
     lanes::{CandidateLane, Lane, LaneRole, LaneSet},
     pipeline::UserQuestion,

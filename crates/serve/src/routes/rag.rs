@@ -235,9 +235,9 @@ pub(crate) async fn source_page(
     QueryParameters(query): QueryParameters<PageQuery>,
 ) -> Result<Json<SourcePage>, ApiError> {
     let view = view(&service, &id, query.number).await?;
-    let PageView { page, picture, boxes } = view;
-    let boxes = boxes.into_iter().flatten().collect();
-    Ok(Json(SourcePage { page, width: picture.width, height: picture.height, boxes }))
+    let PageView { page, picture, boxes } = &*view;
+    let boxes = boxes.iter().flatten().copied().collect();
+    Ok(Json(SourcePage { page: *page, width: picture.width, height: picture.height, boxes }))
 }
 
 /// The page of a source as a picture in which the passage is marked.
@@ -255,10 +255,13 @@ pub(crate) async fn source_page_image(
     Ok((headers, picture).into_response())
 }
 
-async fn view(service: &HttpService, id: &str, number: Option<u32>) -> Result<PageView, ApiError> {
-    let deadline = service.deadline();
-    let _permit = service.searches.enter(deadline.left()).await?;
-    sources::view(&service.lanes(), id, number, &deadline).await
+async fn view(service: &HttpService, id: &str, number: Option<u32>) -> Result<Arc<PageView>, ApiError> {
+    let (deadline, lanes) = (service.deadline(), service.lanes());
+    let excerpt = {
+        let _permit = service.searches.enter(deadline.left()).await?;
+        sources::open(&lanes, id, &deadline).await?
+    };
+    sources::view((&lanes, &service.pages), excerpt, number, &deadline).await
 }
 
 /// A source as a page without scripts, with all text escaped.

@@ -4,7 +4,7 @@
 //! after a restart and on every replica.
 
 use crate::{
-    answering::{Deadline, LaneSet, ServedPipeline},
+    answering::{Deadline, DrawnPages, LaneSet, ServedPipeline, WantedPage},
     error::ApiError,
 };
 use axum::http::StatusCode;
@@ -16,6 +16,7 @@ use rag::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// The most characters of a quote.
 const QUOTE_CHARACTERS: usize = 300;
@@ -281,22 +282,21 @@ pub(crate) async fn open(lanes: &LaneSet, id: &str, deadline: &Deadline) -> Resu
     }
 }
 
-/// A page of a source, with the places of its passage.
+/// A page of a source that was opened, with the places of its passage.
 pub(crate) async fn view(
-    lanes: &LaneSet,
-    id: &str,
+    (lanes, pages): (&LaneSet, &Arc<DrawnPages>),
+    excerpt: SourceExcerpt,
     number: Option<u32>,
     deadline: &Deadline,
-) -> Result<PageView, ApiError> {
-    let excerpt = open(lanes, id, deadline).await?;
+) -> Result<Arc<PageView>, ApiError> {
     let reason = "the page of this source cannot be shown: the document is not within reach of this service, has no such page, \
                   or its format has no pages that can be drawn";
     let unknown = || ApiError::not_found("page_not_found", reason);
-    let page = number.or(excerpt.page).filter(|_| excerpt.has_page_image).ok_or_else(unknown)?;
-    let texts = || vec![excerpt.text.clone()];
-    let mut view = deadline.limit(lanes.serving.pipeline.pipeline.page_view(&excerpt.file, page, texts())).await?;
+    let number = number.or(excerpt.page).filter(|_| excerpt.has_page_image).ok_or_else(unknown)?;
+    let wanted = WantedPage { file: excerpt.file, number, passage: excerpt.text };
+    let mut view = pages.draw(&lanes.serving.pipeline, &wanted, deadline).await?;
     if let (None, Some(candidate)) = (&view, &lanes.candidate) {
-        view = deadline.limit(candidate.lane.pipeline.pipeline.page_view(&excerpt.file, page, texts())).await?;
+        view = pages.draw(&candidate.lane.pipeline, &wanted, deadline).await?;
     }
     view.ok_or_else(unknown)
 }

@@ -8,7 +8,7 @@ pub(crate) use opening::outcome_of;
 
 use crate::{
     answering::{
-        AdmissionQueue, CandidateLane, Deadline, FoundPassages, Lane, LaneDispatcher, LaneRole, LaneSet,
+        AdmissionQueue, CandidateLane, Deadline, DrawnPages, FoundPassages, Lane, LaneDispatcher, LaneRole, LaneSet,
         ServedPipeline, UserQuestion,
     },
     error::ApiError,
@@ -42,6 +42,7 @@ pub struct HttpService {
     pub(crate) sampler: Arc<AnswerSampler>,
     /// Limits searches, embeddings and rankings.
     pub(crate) searches: AdmissionQueue,
+    pub(crate) pages: Arc<DrawnPages>,
     pub(crate) metrics: Arc<Metrics>,
     /// Whether the pipelines are warm.
     pub(crate) is_warm: AtomicBool,
@@ -62,6 +63,7 @@ impl HttpService {
         Self {
             dispatcher: Arc::new(LaneDispatcher::new(lanes, sampler.clone(), metrics.clone(), log.clone(), &settings)),
             searches: AdmissionQueue::new(settings.searches_at_once, settings.searches_at_once),
+            pages: Arc::new(DrawnPages::new()),
             open_bundle: None,
             followed: None,
             log,

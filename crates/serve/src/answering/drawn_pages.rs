@@ -1,0 +1,159 @@
+//! Pages of documents that are drawn to be looked at. The boxes and the picture of a page are asked for apart, and the page of
+//! a scan takes a second to read, so a page is drawn once for all who ask for it within a minute.
+
+use super::{admission::AdmissionQueue, deadline::Deadline, served::ServedPipeline};
+use crate::error::ApiError;
+use quick_cache::{Weighter, sync::Cache};
+use rag::load::PageView;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use store::{Key, KeyBuilder};
+
+/// Pages that are drawn at once: each uses several cores.
+const AT_ONCE: usize = 2;
+/// Requests that may wait for others.
+const WAITING: usize = 32;
+/// The pictures that are kept, in bytes: some ten pages of paper.
+const KEPT_BYTES: u64 = 48 << 20;
+/// How long a page is kept: its document may change.
+const KEPT_FOR: Duration = Duration::from_secs(60);
+
+/// A page of a document, and the passage that is marked on it.
+#[derive(Debug, Clone)]
+pub(crate) struct WantedPage {
+    pub(crate) file: String,
+    pub(crate) number: u32,
+    pub(crate) passage: String,
+}
+
+/// A page, or none if the document has no such page or cannot be reached.
+#[derive(Clone)]
+struct DrawnPage {
+    view: Option<Arc<PageView>>,
+    since: Instant,
+}
+
+/// The weight of a page: the size of its picture in bytes.
+#[derive(Clone)]
+struct PictureSize;
+
+impl Weighter<Key, DrawnPage> for PictureSize {
+    fn weight(&self, _: &Key, page: &DrawnPage) -> u64 {
+        page.view.as_ref().map_or(0, |view| view.picture.pixels.len() as u64) + 500
+    }
+}
+
+/// The pages that were drawn last.
+pub(crate) struct DrawnPages {
+    pages: Cache<Key, DrawnPage, PictureSize>,
+    drawing: AdmissionQueue,
+}
+
+impl DrawnPages {
+    pub(crate) fn new() -> Self {
+        Self {
+            pages: Cache::with_weighter(16, KEPT_BYTES, PictureSize),
+            drawing: AdmissionQueue::new(AT_ONCE, WAITING),
+        }
+    }
+
+    /// Draws a page of a document of a pipeline. If the deadline comes first, the page is drawn to its end all the same, which
+    /// counts among those that are drawn at once, and whoever asks again gets it.
+    ///
+    /// # Errors
+    /// If the document is damaged, or cannot be read now; 503 if too many pages are drawn, 504 at the deadline.
+    pub(crate) async fn draw(
+        self: &Arc<Self>,
+        served: &ServedPipeline,
+        wanted: &WantedPage,
+        deadline: &Deadline,
+    ) -> Result<Option<Arc<PageView>>, ApiError> {
+        let key = KeyBuilder::new("page").field("version", &served.version).field("file", &wanted.file);
+        let key = key.field("number", &wanted.number).field("passage", &wanted.passage).finish();
+        let (pipeline, wanted) = (served.pipeline.clone(), wanted.clone());
+        let draw = async move { pipeline.page_view(&wanted.file, wanted.number, vec![wanted.passage]).await };
+        self.once(key, deadline, draw).await
+    }
+
+    async fn once(
+        self: &Arc<Self>,
+        key: Key,
+        deadline: &Deadline,
+        draw: impl Future<Output = Result<Option<PageView>, lab::Error>> + Send + 'static,
+    ) -> Result<Option<Arc<PageView>>, ApiError> {
+        if self.pages.get(&key).is_some_and(|page| page.since.elapsed() > KEPT_FOR) {
+            self.pages.remove(&key);
+        }
+        let (drawn, left) = (self.clone(), deadline.left());
+        let drawing = tokio::spawn(async move {
+            let page = async {
+                let _permit = drawn.drawing.enter(left).await?;
+                let view = draw.await.map_err(ApiError::from)?.map(Arc::new);
+                Ok::<_, ApiError>(DrawnPage { view, since: Instant::now() })
+            };
+            drawn.pages.get_or_insert_async(&key, page).await
+        });
+        let ended = async { drawing.await.map_err(|error| lab::Error::Unusable(error.to_string())) };
+        Ok(deadline.limit(ended).await??.view)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use models::Picture;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    fn key(page: u32) -> Key {
+        KeyBuilder::new("page").field("number", &page).finish()
+    }
+
+    fn view(page: u32) -> PageView {
+        PageView { page, picture: Picture { width: 1, height: 1, channels: 3, pixels: vec![0; 3] }, boxes: Vec::new() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_page_is_drawn_once_for_all_who_ask_also_after_one_has_left() {
+        let (pages, drawn) = (Arc::new(DrawnPages::new()), Arc::new(AtomicUsize::new(0)));
+        let draw = |seconds| {
+            let drawn = drawn.clone();
+            async move {
+                tokio::time::sleep(Duration::from_secs(seconds)).await;
+                drawn.fetch_add(1, Relaxed);
+                Ok(Some(view(1)))
+            }
+        };
+        let (short, long) = (Deadline::after(Duration::from_secs(1)), Deadline::after(Duration::from_secs(60)));
+        let (left, waited) = tokio::join!(pages.once(key(1), &short, draw(5)), pages.once(key(1), &long, draw(5)));
+        assert_eq!(left.unwrap_err().status.as_u16(), 504);
+        assert_eq!(waited.unwrap().unwrap().page, 1);
+        assert!(pages.once(key(1), &long, draw(5)).await.unwrap().is_some());
+        assert_eq!(drawn.load(Relaxed), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failure_is_not_kept_and_few_pages_are_drawn_at_once() {
+        let pages = Arc::new(DrawnPages::new());
+        let deadline = Deadline::after(Duration::from_secs(60));
+        let failed = pages.once(key(1), &deadline, async { Err(lab::Error::Unusable("damaged".to_owned())) }).await;
+        assert!(failed.is_err());
+        assert!(pages.once(key(1), &deadline, async { Ok(Some(view(1))) }).await.unwrap().is_some());
+        assert!(pages.once(key(2), &deadline, async { Ok(None) }).await.unwrap().is_none());
+        let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let draws = (10..16).map(|number| {
+            let (now, most) = (now.clone(), most.clone());
+            let draw = async move {
+                most.fetch_max(now.fetch_add(1, Relaxed) + 1, Relaxed);
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                now.fetch_sub(1, Relaxed);
+                Ok(Some(view(number)))
+            };
+            let (pages, deadline) = (&pages, &deadline);
+            async move { pages.once(key(number), deadline, draw).await.unwrap().unwrap().page }
+        });
+        assert_eq!(futures::future::join_all(draws).await, (10..16).collect::<Vec<_>>());
+        assert_eq!(most.load(Relaxed), AT_ONCE);
+    }
+}
