@@ -4,8 +4,8 @@ use crate::{Error, blocking::compute, prepare::text_sample::SampledDocument, ses
 use eval::statistics::StratifiedSample;
 use futures::{StreamExt, TryStreamExt, future, stream};
 use rag::{
-    Document, Metadata,
-    load::{self, LoadError, Rejected, Source, SourceFile, Unread},
+    Metadata,
+    load::{self, Rejected, Source, SourceFile, Unread},
 };
 use serde::Serialize;
 use std::{
@@ -115,19 +115,14 @@ pub(super) async fn read_sample(
             let began = Instant::now();
             let outcome = content.map(|content| {
                 let (mut documents, mut rejected) = (Vec::new(), Vec::new());
-                let mut add = |path: &str, parsed: Result<Document, LoadError>| match parsed {
+                let bytes = content.as_deref().map_err(Clone::clone);
+                load::parse_files(&file.path, bytes, &limits, &mut |path, parsed| match parsed {
                     Ok(mut document) => {
                         document.metadata.extend(known.clone());
                         documents.push(SampledDocument::of(&document));
                     }
                     Err(reason) => rejected.push(Rejected { path: path.to_owned(), reason }),
-                };
-                match content {
-                    Err(reason) => add(&file.path, Err(reason)),
-                    Ok(bytes) => load::visit_files(&file.path, &bytes, &limits, &mut |path, bytes| {
-                        add(path, bytes.and_then(|bytes| load::parse(path, bytes, &limits)));
-                    }),
-                }
+                });
                 (documents, rejected)
             });
             ParsedFile { place, outcome, seconds: began.elapsed().as_secs_f64() }

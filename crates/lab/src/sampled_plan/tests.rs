@@ -126,6 +126,33 @@ async fn the_intervals_of_a_sample_hold_what_the_whole_corpus_has_and_costs() {
 }
 
 #[tokio::test]
+async fn the_interval_of_the_documents_knows_that_few_mailboxes_hold_most_of_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let mail = |i: usize| {
+        format!("From a@b.c Tue Mar  5 09:30:00 2024\nFrom: a@b.c\nSubject: Letter {i}\n\n{}\n\n", sentences(2))
+    };
+    let mut truth = 0;
+    let file = |i: usize| match i % 25 {
+        3 => {
+            let mails = 2 + i * 7 % 90;
+            truth += mails;
+            (format!("{i:03}.mbox"), (0..mails).map(mail).collect())
+        }
+        _ => {
+            truth += 1;
+            (format!("{i:03}.txt"), sentences(2 + i % 9))
+        }
+    };
+    write(folder.path(), (0..400).map(file).collect::<Vec<_>>());
+    let session = session(folder.path(), &experiment(""));
+    let found = sample_plan(&session, 100).await.unwrap();
+    assert!(!found.is_whole && holds(&found.documents, truth as u64), "{:?} of {truth}", found.documents);
+    assert!(found.documents.high > found.documents.low + 50, "{:?}", found.documents);
+    let whole = sample_plan(&session, 1000).await.unwrap();
+    assert_eq!((whole.documents.estimate, whole.documents.is_exact()), (truth as u64, true));
+}
+
+#[tokio::test]
 async fn rejected_files_are_counted_by_reason_with_the_first_of_each() {
     let folder = tempfile::tempdir().unwrap();
     let page = "<html><head><title>Not found</title></head><body>No.</body></html>";

@@ -63,9 +63,9 @@ pub(super) struct CorpusEstimates {
 /// The totals for some weights of the sampled files.
 struct Totals {
     /// The share of files that give a document.
+    with_documents: f64,
+    /// The documents: several of a mail with attachments, or of a mailbox.
     documents: f64,
-    /// The documents of such a file: several for mails with attachments.
-    documents_of_file: f64,
     text_bytes: f64,
     tokens: f64,
     parse_seconds: f64,
@@ -92,7 +92,7 @@ impl Estimator<'_> {
         let resample = |i: usize| totals(&sample.resampled_weights(SEED, i));
         let resampled: Vec<Totals> = (0..resamples).into_par_iter().map(resample).collect();
 
-        let with_documents = self.files_with_documents(estimate.documents);
+        let with_documents = self.files_with_documents(estimate.with_documents);
         let least = self.least_share(&with_documents).map(|share| totals(&scaled(&weights, share)));
         let text_bytes = self.sampled.files.iter().map(|file| file.text_bytes.unwrap_or_default() as f64);
         let freedom = sample.freedom(&text_bytes.collect::<Vec<_>>());
@@ -108,7 +108,7 @@ impl Estimator<'_> {
         let least = least.as_ref().map(|totals| &totals.cost);
         let cost = ResampledCost { estimate: &estimate.cost, resampled: &costs, least, interval: &interval };
         CorpusEstimates {
-            documents: with_documents.times(estimate.documents_of_file),
+            documents: self.documents(&with_documents, of(&|totals| totals.documents)),
             files_with_documents: with_documents,
             text_bytes: of(&|totals| totals.text_bytes).whole(),
             tokens: of(&|totals| totals.tokens).whole(),
@@ -128,6 +128,18 @@ impl Estimator<'_> {
         Estimate { estimate: end(share), low: end(found.low), high: end(found.high) }
     }
 
+    /// The number of documents. Where each file gives one, it is that of the files; otherwise a few mailboxes may hold most of
+    /// the documents, so it is as uncertain as the totals. It is never less than what was seen.
+    fn documents(&self, with_documents: &Estimate<f64>, found: Estimate<f64>) -> Estimate<f64> {
+        let seen = self.sampled.documents.len();
+        if seen == self.sampled.files_with_documents() {
+            return *with_documents;
+        }
+        let least = seen as f64;
+        let Estimate { estimate, low, high } = found;
+        Estimate { estimate: estimate.max(least), low: low.max(least), high: high.max(with_documents.high) }
+    }
+
     /// The lowest share of the files with documents that there may be, if the sample has too few rejected files to show it; none
     /// otherwise.
     fn least_share(&self, documents: &Estimate<f64>) -> Option<f64> {
@@ -143,7 +155,7 @@ impl Estimator<'_> {
 
     fn totals(&self, weights: &SampleWeights, sizes: &Sizes<'_>) -> Totals {
         let files = &self.sampled.files;
-        let documents: f64 = files
+        let with_documents: f64 = files
             .iter()
             .zip(&weights.items)
             .filter(|(file, _)| file.text_bytes.is_some())
@@ -152,12 +164,12 @@ impl Estimator<'_> {
         let by_size = |amount: &dyn Fn(&SampledFile) -> f64| -> f64 {
             files.iter().zip(&weights.sizes).map(|(file, weight)| amount(file) * weight).sum()
         };
-        let of_files = self.sampled.file_of_document.iter().filter_map(|&file| weights.items.get(file)).sum::<f64>();
+        let documents = self.sampled.file_of_document.iter().filter_map(|&file| weights.items.get(file)).sum::<f64>();
         let tasks = self.to_run.iter().filter_map(|&id| self.plan.tasks.get(id));
         let times = |of_shard: bool| if of_shard { self.shards } else { 1 };
         Totals {
-            documents: documents / self.sampled.population.max(1) as f64,
-            documents_of_file: if documents > 0.0 { of_files / documents } else { 1.0 },
+            with_documents: with_documents / self.sampled.population.max(1) as f64,
+            documents,
             text_bytes: by_size(&|file| file.text_bytes.unwrap_or_default() as f64),
             tokens: sizes.document_tokens() as f64,
             parse_seconds: by_size(&|file| file.seconds) / self.cores as f64,
