@@ -164,6 +164,44 @@ def test_many_blocks_make_the_bytes_of_a_run_and_the_driver_sees_a_row_for_each_
     assert (made.documents, made.reused) == (200, 0)
 
 
+def write_mails(folder: Path, mails: int) -> None:
+    """A mail with a table attached, and a mailbox."""
+    table = "grain,price\nrye,42\nspelt,57\n"
+    (folder / "price.eml").write_text(
+        "From: ada@example.org\nTo: bo@example.org\nSubject: Prices\nMIME-Version: 1.0\n"
+        "Content-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: text/plain\n\nThe table is attached.\n"
+        f"--b\nContent-Type: text/csv\nContent-Disposition: attachment; filename=prices.csv\n\n{table}--b--\n"
+    )
+    words = "The miller writes of the water and of the wheel. " * 20
+    (folder / "all.mbox").write_text(
+        "".join(
+            f"From ada@example.org Tue Mar  5 09:30:00 2024\nFrom: ada@example.org\nSubject: Letter {i}\n"
+            f"Date: Tue, 5 Mar 2024 09:30:00 +0100\n\nLetter {i}. {words}\n\n"
+            for i in range(mails)
+        )
+    )
+
+
+def test_the_mails_of_a_mailbox_stay_together_however_ray_cuts_blocks(joined, workspace, corpus, provider, tmp_path, monkeypatch):
+    write_mails(corpus, 600)
+    model = f'embedding.openai = {{ model = "emb", base_url = "{provider.url}/v1" }}'
+    found, results = of_a_run(workspace, experiment(workspace, model))
+    # A cluster of large machines cuts at 128 MiB.
+    monkeypatch.setattr(ray.data.DataContext.get_current(), "target_max_block_size", 50_000)
+    settings = {"chunker": CHUNKER, "embedder": embedder(provider.url)}
+    interrupt(corpus, tmp_path / "index", **settings)
+    asked = provider.statistics()["requests"]
+    made = ingest(str(corpus), str(tmp_path / "index"), **settings)
+    assert made.documents == results["documents"] == 61 + 2 + 600
+    assert provider.statistics()["requests"] == asked, "all chunks were in parts"
+    written = files_of(tmp_path / "index")
+    assert {written["index.dense"]} == found["dense"]
+    assert {written["index.bm25"]} == found["bm25"]
+    documents = pq.read_table(tmp_path / "index" / "chunks.parquet").column("document").to_pylist()
+    assert "price.eml/prices.csv" in documents
+    assert sum(path.startswith("all.mbox/") for path in set(documents)) == 600
+
+
 DRIVER = """
 import json, sys
 import ray

@@ -221,6 +221,9 @@ class _Stages:
         ask = [{"num_cpus": pool.cpus_per_task - i / 10_000} for i in range(4)]
         whole: dict[str, Any] = {"batch_size": None, "batch_format": "pyarrow"}
         dataset = ray.data.read_datasource(corpus, override_num_blocks=max(1, len(corpus)), **ask[0])
+        # Ray cuts blocks above 128 MiB between any two rows, but the mails of a large mailbox stay together until they are
+        # chunks: what is known of a file says how many documents it has.
+        dataset.context.target_max_block_size = None
         tasks = _Tasks(self.secrets, self.record, self.start.limits, self.start.chunker)
         chunk = functools.partial(tasks.chunk, sink.selector())
         dataset = dataset.map_batches(_rename("Parse", tasks.parse), **whole, **ask[1])
