@@ -140,8 +140,9 @@ pub(crate) async fn list(session: &Session, mistakes: &mut Vec<String>) -> Resul
         None => Listing::default(),
     };
     let paths = || listing.files.iter().map(|file| file.path.as_str());
-    let pdf_library = prepare_parsers(&session.context().directory, paths(), mistakes)?;
-    check_models_of_parsers(&session.experiment.space.parsers(), &session.context().directory, mistakes);
+    let (parsers, directory) = (session.experiment.space.parsers(), &session.context().directory);
+    let pdf_library = prepare_parsers(directory, &parsers, paths(), mistakes)?;
+    check_models_of_parsers(&parsers, directory, mistakes);
     let known = || known_paths(paths(), &listing.rejected, &listing.unread);
     let metadata = read_table(session, known, mistakes)?;
     Ok(ListedCorpus { source, listing, metadata, pdf_library })
@@ -190,12 +191,10 @@ pub(crate) async fn survey(session: &Session, mistakes: &mut Vec<String>) -> Res
         Some(source) => files(session, source, mistakes).await,
         None => CorpusFiles::default(),
     };
-    let pdf_library = prepare_parsers(
-        &session.context().directory,
-        files.files.iter().map(|(file, _)| file.path.as_str()),
-        mistakes,
-    )?;
-    check_models_of_parsers(&session.experiment.space.parsers(), &session.context().directory, mistakes);
+    let (parsers, directory) = (session.experiment.space.parsers(), &session.context().directory);
+    let paths = files.files.iter().map(|(file, _)| file.path.as_str());
+    let pdf_library = prepare_parsers(directory, &parsers, paths, mistakes)?;
+    check_models_of_parsers(&parsers, directory, mistakes);
     let metadata = read_table(session, || files.known_paths(), mistakes)?;
     Ok(CorpusSurvey { source, read_ms, files, metadata, pdf_library, ..CorpusSurvey::default() })
 }

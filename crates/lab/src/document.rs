@@ -13,7 +13,7 @@ use futures::{StreamExt, stream};
 use rag::{
     Choice, Context, Document,
     load::{self, LoadError, ParseLimits, ReadError, Rejected, Source, SourceFile},
-    parse::{ParseError, Parser as _},
+    parse::{ParseConfig, ParseError, Parser as _},
 };
 
 /// Paths that are listed if the requested one does not exist.
@@ -40,10 +40,11 @@ pub async fn document(session: &Session, path: &str, parser: usize) -> Result<Do
     }
     let parser = parsers.get(number).filter(|parser| !parser.is_default());
     let mut mistakes = Vec::new();
-    check_models_of_parsers(parser.map_or(&[], std::slice::from_ref), &session.context().directory, &mut mistakes);
+    let chosen = parser.map_or(&[][..], std::slice::from_ref);
+    check_models_of_parsers(chosen, &session.context().directory, &mut mistakes);
     let parser = parser.map(|parser| parser.build(&Context::default())).transpose()?;
     Error::refuse(mistakes)?;
-    let bytes = read_file(session, path).await?;
+    let bytes = read_file(session, path, chosen).await?;
     let (name, limits) = (path.to_owned(), session.experiment.corpus.limits.clone());
     let parse = move || match parser {
         Some(parser) => parser.parse(&name, &bytes, &limits),
@@ -61,11 +62,11 @@ pub fn parser_name(session: &Session, parser: usize) -> String {
     parsers.get(parser.wrapping_sub(1)).map_or("text", |parser| parser.name()).to_owned()
 }
 
-/// Reads a file of a session's corpus, or a file in one, such as an attachment of a mail.
+/// Reads a file of a session's corpus, or a file in one, such as an attachment of a mail. These parsers are to read it.
 ///
 /// # Errors
 /// If the corpus cannot be listed, has no such file, or it cannot be read.
-pub(crate) async fn read_file(session: &Session, path: &str) -> Result<Bytes, Error> {
+pub(crate) async fn read_file(session: &Session, path: &str, parsers: &[&ParseConfig]) -> Result<Bytes, Error> {
     let mut mistakes = Vec::new();
     let Some(source) = session.corpus_source(&mut mistakes) else { return Err(Error::Refused(mistakes)) };
     let files = source.survey().await?.files;
@@ -84,7 +85,7 @@ pub(crate) async fn read_file(session: &Session, path: &str) -> Result<Bytes, Er
         };
         return Err(Error::NotFound(format!("the corpus has no file `{path}`{meant}")));
     };
-    prepare_parsers(&session.context().directory, [path], &mut mistakes)?;
+    prepare_parsers(&session.context().directory, parsers, [path], &mut mistakes)?;
     Error::refuse(mistakes)?;
     let limits = session.experiment.corpus.limits.clone();
     let bytes = source.read(file, &limits).await.map_err(|error| match error {
@@ -92,15 +93,8 @@ pub(crate) async fn read_file(session: &Session, path: &str) -> Result<Bytes, Er
         failed => Error::Unusable(format!("{path} cannot be read now: {failed}")),
     })?;
     let (outer, wanted) = (file.path.clone(), path.to_owned());
-    let look = move || {
-        let (mut found, mut others) = (None, Vec::new());
-        load::visit_files(&outer, &bytes, &limits, &mut |path, content| match path == wanted {
-            true => found = Some(content.map(Bytes::copy_from_slice)),
-            false => others.push(path.to_owned()),
-        });
-        (found, others)
-    };
-    match compute(look).await? {
+    let lookup = compute(move || load::find_file(&outer, &bytes, &wanted, &limits)).await?;
+    match (lookup.found, lookup.others) {
         (Some(Ok(bytes)), _) => Ok(bytes),
         (Some(Err(reason)), _) => Err(Error::Unusable(format!("{path} gives no document: {}", error_chain(&reason)))),
         (None, others) => {
@@ -126,7 +120,7 @@ pub async fn documents(address: &str, setup: &Setup) -> Result<(Vec<Document>, V
     let source = Source::parse(address, &[], &[], &setup.store_options).map_err(refused)?;
     let listing = source.survey().await.map_err(refused)?;
     let mut mistakes = Vec::new();
-    prepare_parsers(&setup.directory, listing.files.iter().map(|file| file.path.as_str()), &mut mistakes)?;
+    prepare_parsers(&setup.directory, &[], listing.files.iter().map(|file| file.path.as_str()), &mut mistakes)?;
     Error::refuse(mistakes)?;
     let mut rejected = listing.rejected;
     let unread = |path: String, reason: String| Rejected { path, reason: LoadError::Unreadable(reason) };
@@ -153,9 +147,7 @@ async fn read_and_parse(source: &Source, file: SourceFile) -> Result<(Vec<Docume
     };
     let parse = move || {
         let (mut documents, mut rejected) = (Vec::new(), Vec::new());
-        load::visit_files(&path, &bytes, &limits, &mut |path, bytes| match bytes
-            .and_then(|bytes| load::parse(path, bytes, &limits))
-        {
+        load::parse_files(&path, Ok(&bytes), &limits, &mut |path, parsed| match parsed {
             Ok(document) => documents.push(document),
             Err(reason) => rejected.push(Rejected { path: path.to_owned(), reason }),
         });

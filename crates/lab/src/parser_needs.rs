@@ -10,9 +10,11 @@ use store::Key;
 pub(crate) const NO_LIBRARY: &str = "none";
 
 /// Names the folder of models to the parsers, and makes the PDF library ready, whose identity is returned. A missing
-/// library is a mistake if one of these files needs it.
+/// library is a mistake if one of these files needs it: a PDF that one of these parsers reads by itself. Without a parser,
+/// files are read by default.
 pub(crate) fn prepare_parsers<'a>(
     directory: &ModelDirectory,
+    parsers: &[&ParseConfig],
     paths: impl IntoIterator<Item = &'a str>,
     mistakes: &mut Vec<String>,
 ) -> Result<String, Error> {
@@ -28,7 +30,9 @@ pub(crate) fn prepare_parsers<'a>(
             Ok(Key::of_bytes(&bytes).hex())
         }
         Err(error) => {
-            if paths.into_iter().any(is_pdf) {
+            let readers: Vec<_> = parsers.iter().map(|parser| parser.reads_pdf()).collect();
+            let is_read = |path: &str| readers.is_empty() || readers.iter().any(|reads| reads(path));
+            if paths.into_iter().any(|path| is_pdf(path) && is_read(path)) {
                 mistakes.push(format!("the corpus holds PDF files: {}", error_chain(&error)));
             }
             Ok(NO_LIBRARY.to_owned())

@@ -63,7 +63,7 @@ impl Worker {
             ));
         }
         let not_pulled = pull_missing(&session, &driver.pdf_library).await;
-        let library = prepare_parsers(&session.context().directory, [], &mut mistakes)?;
+        let library = prepare_parsers(&session.context().directory, &[], [], &mut mistakes)?;
         if driver.pdf_library != NO_LIBRARY && library != driver.pdf_library {
             mistakes.push(format!(
                 "the PDF library differs from the driver's or is missing: {}, with the same version of reverie everywhere",

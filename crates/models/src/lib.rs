@@ -41,7 +41,9 @@ pub use fetch::{
     ModelKind, ModelLanguages, PullEvent, PullListener, PullOptions, Wheel,
 };
 pub use ledger::{Ledger, ModelUsage};
-pub use local::ocr::{MODEL as OCR_MODEL, Picture, PictureError, RecognizedLine, RecognizedPage, TextRecognizer};
+pub use local::ocr::{
+    MODEL as OCR_MODEL, Picture, PictureError, PictureFile, RecognizedLine, RecognizedPage, TextRecognizer,
+};
 pub use model::{
     Absence, BatchEndpoint, BatchLine, BatchSettings, BatchState, COMMAND_SCHEME, Cap, Cause, ChatModel, ChatRequest,
     ChatResponse, EmbeddingModel, EndpointLimits, Error, ErrorReport, Finish, FunctionError, Identity, InputKind,

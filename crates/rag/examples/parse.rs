@@ -52,7 +52,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     for parser in ["text", parser, "text", parser] {
         let start = Instant::now();
-        let documents = read(parser)?;
+        let documents = match read(parser) {
+            Ok(documents) => documents,
+            Err(reason) => {
+                println!("{parser}: {:?}, {reason}", start.elapsed());
+                continue;
+            }
+        };
         let pages = documents.iter().map(|document| document.pages.len()).sum::<usize>();
         let bytes = documents.iter().map(|document| document.text.len()).sum::<usize>();
         println!("{parser}: {:?}, {pages} pages, {bytes} bytes", start.elapsed());

@@ -53,7 +53,7 @@ pub(super) async fn join(session: &Session, ray: &RayEngineSpec) -> Result<Remot
     let environment = ray.environment.iter().cloned().chain(key_variables(&session.experiment)).collect();
     let cluster = connect(&RayEngineSpec { environment, ..ray.clone() }).map_err(|error| refuse(error.to_string()))?;
     let mut mistakes = Vec::new();
-    let pdf_library = prepare_parsers(&session.context.directory, [], &mut mistakes)?;
+    let pdf_library = prepare_parsers(&session.context.directory, &[], [], &mut mistakes)?;
     let identities = identities(session, &mut mistakes).await;
     let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
     let driver = store::unique_token();

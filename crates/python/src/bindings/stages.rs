@@ -170,18 +170,12 @@ fn parse_block(block: &PyBlock, contents: Vec<Result<Vec<u8>, LoadError>>, limit
 /// What a file gave, and the files in it.
 fn document_rows(path: &str, content: Result<&[u8], LoadError>, limits: &ParseLimits) -> Vec<DocumentRow> {
     let mut rows = Vec::new();
-    let mut add = |path: &str, parsed: Result<Document, LoadError>| {
+    load::parse_files(path, content, limits, &mut |path, parsed| {
         rows.push(match parsed {
             Ok(document) => DocumentRow::Document(document),
             Err(reason) => DocumentRow::Rejected(Rejected { path: path.to_owned(), reason }),
         });
-    };
-    match content {
-        Err(reason) => add(path, Err(reason)),
-        Ok(bytes) => load::visit_files(path, bytes, limits, &mut |path, bytes| {
-            add(path, bytes.and_then(|bytes| load::parse(path, bytes, limits)));
-        }),
-    }
+    });
     rows
 }
 

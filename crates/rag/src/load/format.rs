@@ -3,7 +3,7 @@
 
 use super::{LoadError, ParseFunction, ParseLimits};
 use std::borrow::Cow;
-use std::io::Cursor;
+use std::io::{Cursor, Read};
 use zip::ZipArchive;
 use zip::result::ZipError;
 
@@ -96,11 +96,18 @@ impl<'a> Entries<'a> {
         self.archive.file_names_raw().any(|name| name.starts_with(folder.as_bytes()))
     }
 
-    /// Whether the first entry is called `mimetype` and begins with this text:
-    /// it is stored, so the text stands at byte 38.
+    /// Whether the entry `mimetype` begins with this text. It should be the first one and stored, so that its text stands
+    /// at byte 38, but programs that pack a document again compress it.
     pub(super) fn has_type(&self, text: &str) -> bool {
-        let rest = self.bytes.get(30..).and_then(|rest| rest.strip_prefix(b"mimetype"));
-        rest.is_some_and(|rest| rest.starts_with(text.as_bytes()))
+        if let Some(rest) = self.bytes.get(30..).and_then(|rest| rest.strip_prefix(b"mimetype"))
+            && rest.starts_with(text.as_bytes())
+        {
+            return true;
+        }
+        let mut archive = self.archive.clone();
+        let mut begin = vec![0; text.len()];
+        archive.by_name("mimetype").is_ok_and(|mut entry| entry.read_exact(&mut begin).is_ok())
+            && begin == text.as_bytes()
     }
 }
 

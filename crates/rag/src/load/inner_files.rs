@@ -2,7 +2,9 @@
 //! whose path begins with that of the file that it is in: `inbox/mail.eml/invoice.pdf`.
 
 use super::format::{InnerFile, InnerFiles};
-use super::{LoadError, ParseLimits, panic_message, sniff};
+use super::{LoadError, ParseLimits, panic_message, parse, sniff};
+use crate::Document;
+use bytes::Bytes;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -24,6 +26,47 @@ pub type VisitFile<'v> = dyn FnMut(&str, Result<&[u8], LoadError>) + 'v;
 pub fn visit_files(path: &str, bytes: &[u8], limits: &ParseLimits, each: &mut VisitFile<'_>) {
     let mut visit = Visit { limits, files: limits.pages, bytes: limits.unpacked_bytes, each };
     visit.file(path, bytes, 0);
+}
+
+/// Calls `each` with what [`parse`] makes of the content of a file and of every file in it ([`visit_files`]), each with its
+/// path.
+pub fn parse_files(
+    path: &str,
+    content: Result<&[u8], LoadError>,
+    limits: &ParseLimits,
+    each: &mut dyn FnMut(&str, Result<Document, LoadError>),
+) {
+    match content {
+        Err(reason) => each(path, Err(reason)),
+        Ok(bytes) => visit_files(path, bytes, limits, &mut |path, bytes| {
+            each(path, bytes.and_then(|bytes| parse(path, bytes, limits)));
+        }),
+    }
+}
+
+/// What was found of a path in a file.
+#[derive(Debug)]
+pub struct FileLookup {
+    /// The bytes of the file of this path, or why it cannot be read; none if there is no such file.
+    pub found: Option<Result<Bytes, LoadError>>,
+    /// The paths of the other files.
+    pub others: Vec<String>,
+}
+
+/// Looks in a file, whose path is `outer`, for the file of the path `wanted`. The path of the file itself finds it, unless it
+/// is a mailbox.
+pub fn find_file(outer: &str, bytes: &Bytes, wanted: &str, limits: &ParseLimits) -> FileLookup {
+    let mut lookup = FileLookup { found: None, others: Vec::new() };
+    visit_files(outer, bytes, limits, &mut |path, content| match path == wanted {
+        true => {
+            lookup.found = Some(content.map(|content| match path == outer {
+                true => bytes.clone(),
+                false => Bytes::copy_from_slice(content),
+            }))
+        }
+        false => lookup.others.push(path.to_owned()),
+    });
+    lookup
 }
 
 /// A walk through a file and the files in it.

@@ -35,7 +35,7 @@ mod tests;
 
 pub use file_state::FileState;
 pub(crate) use filter::MATCHING;
-pub use inner_files::{VisitFile, visit_files};
+pub use inner_files::{FileLookup, VisitFile, find_file, parse_files, visit_files};
 #[cfg(test)]
 pub(crate) use markdown::headings as markdown_headings;
 pub use page_places::{PageBox, PageView, find_letters};
@@ -47,8 +47,10 @@ pub(crate) use written::{returned_document, written_document};
 
 use crate::types::{Heading, Metadata, Page, ReadingProblem, Span, Table};
 use format::{FileFormat, formats};
-use models::{Picture, PictureError, RecognizedPage};
+use layout::ReadPage;
+use models::{Picture, PictureError, PictureFile, RecognizedPage};
 use page_places::LetteredPicture;
+use pdf_page::UnreadPage;
 use serde::{Deserialize, Serialize};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use store::Key;
@@ -370,10 +372,12 @@ pub(crate) fn parse_recognized(
     })
 }
 
-/// The document of a picture, whose text `recognize` reads: one page.
+/// The document of a picture, whose text `recognize` reads: one page, or those of a TIFF. A damaged page behind the first is
+/// left out, and told.
 ///
 /// # Errors
-/// If the picture is damaged, too large or has no text, and those of `recognize`.
+/// If the first page is damaged, if one is too large, if there are more than the limits allow or none has a text, and those
+/// of `recognize`.
 pub(crate) fn parse_picture(
     path: &str,
     bytes: &[u8],
@@ -382,10 +386,25 @@ pub(crate) fn parse_picture(
 ) -> Result<Document, LoadError> {
     limits.check_file(bytes.len() as u64)?;
     let read = || {
-        let picture = decode(bytes)?;
-        // The text of a page that is 600 points wide has a size of about ten.
-        let scale = PICTURE_POINTS / picture.width.max(1) as f32;
-        let pages = layout::recognized_pages(vec![(1, recognize(picture)?, scale)]);
+        let file = PictureFile::open(bytes);
+        if file.pages() > limits.pages as usize {
+            return Err(LoadError::OverLimit(format!("more than {} pages", limits.pages)));
+        }
+        let (mut recognized, mut damaged) = (Vec::new(), Vec::new());
+        for (number, page) in (1..).zip(0..file.pages()) {
+            match decode(&file, page) {
+                Ok(picture) => {
+                    // The text of a page that is 600 points wide has a size of about ten.
+                    let scale = PICTURE_POINTS / picture.width.max(1) as f32;
+                    recognized.push((number, recognize(picture)?, scale));
+                }
+                Err(LoadError::Broken(_)) if page > 0 => damaged.push(ReadPage::unread(number, UnreadPage::Damaged)),
+                Err(reason) => return Err(reason),
+            }
+        }
+        let mut pages = layout::recognized_pages(recognized);
+        pages.extend(damaged);
+        pages.sort_by_key(ReadPage::number);
         layout::document(pages, &[], limits)
     };
     let parsed = caught(read, limits)?;
@@ -410,8 +429,10 @@ pub(crate) fn view_page(
 ) -> Result<Option<PageView>, LoadError> {
     limits.check_file(bytes.len() as u64)?;
     let drawn = if Picture::is_picture(bytes) {
-        let picture = decode(bytes)?.in_colour(VIEWED_PIXELS);
-        (page == 1).then_some(LetteredPicture { picture, letters: Vec::new() })
+        let file = PictureFile::open(bytes);
+        let place = (page as usize).checked_sub(1).filter(|&place| place < file.pages());
+        let picture = place.map(|place| decode(&file, place)).transpose()?;
+        picture.map(|picture| LetteredPicture { picture: picture.in_colour(VIEWED_PIXELS), letters: Vec::new() })
     } else if sniff::format(path, bytes) == Ok(Format::Pdf) {
         pdf::view(bytes, page, dots_per_inch)?
     } else {
@@ -427,8 +448,9 @@ pub(crate) fn view_page(
     Ok(Some(drawn.view(page, texts)))
 }
 
-fn decode(bytes: &[u8]) -> Result<Picture, LoadError> {
-    Picture::decode(bytes).map_err(|error| match error {
+/// A page of a picture, from 0.
+fn decode(file: &PictureFile<'_>, page: usize) -> Result<Picture, LoadError> {
+    file.decode(page).map_err(|error| match error {
         PictureError::TooLarge(reason) => LoadError::OverLimit(reason),
         PictureError::Broken(reason) => LoadError::Broken(reason),
     })

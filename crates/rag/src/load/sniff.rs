@@ -50,7 +50,10 @@ pub(super) fn format(path: &str, bytes: &[u8]) -> Result<Format, LoadError> {
     }
     if bytes.starts_with(COMPOUND_FILE) {
         let old = "an old binary Office file; save it as .docx or .pptx";
-        return Err(in_compound_file(bytes).unwrap_or_else(|| unreadable(old)));
+        return Err(in_compound_file(bytes).unwrap_or_else(|| match named {
+            Some(Format::Xls) => LoadError::Broken("no sheets are found in the workbook".to_owned()),
+            _ => unreadable(old),
+        }));
     }
     if let Some((_, name)) = SIGNATURES.iter().find(|(signature, _)| bytes.starts_with(signature)) {
         // Text may begin with `MZ`, `BZh` or `GIF8`; text has no control bytes.
@@ -150,6 +153,7 @@ pub(super) fn is_binary(bytes: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::archive::tests::zipped;
     use super::*;
 
     #[test]
@@ -190,6 +194,16 @@ mod tests {
         assert_eq!(format("photo.pdf", &jpeg), Err(expected));
         assert_eq!(format("photo.jpg", &jpeg), Err(LoadError::UnknownFormat("a JPEG image".to_owned())));
         assert!(matches!(format("a.txt", &[7; 100]), Err(LoadError::Mislabelled { .. })));
+    }
+
+    #[test]
+    fn a_document_that_was_packed_again_and_a_damaged_workbook_are_known() {
+        let kind = "application/vnd.oasis.opendocument.text";
+        let packed = zipped(&[("content.xml", "<office:document-content/>"), ("mimetype", kind)]);
+        assert_eq!(format("a.odt", &packed), Ok(Format::Odt));
+        let damaged = [COMPOUND_FILE, &[7; 600]].concat();
+        assert!(matches!(format("a.xls", &damaged), Err(LoadError::Broken(_))));
+        assert!(matches!(format("a.docx", &damaged), Err(LoadError::Mislabelled { .. })));
     }
 
     #[test]

@@ -225,7 +225,12 @@ impl Source {
             CorpusPlace::Folder(root) | CorpusPlace::Glob { root, .. } => {
                 walk::read_below(root, file.location(), self.links, limits.file_bytes)
             }
-            CorpusPlace::File(path) => walk::read(path, limits.file_bytes),
+            CorpusPlace::File(path) if path.file_name().is_some_and(|name| name.to_string_lossy() == *file.path) => {
+                walk::read(path, limits.file_bytes)
+            }
+            CorpusPlace::File(_) => {
+                Err(ReadError::Failed { reason: "the corpus is another file".to_owned(), is_temporary: false })
+            }
             CorpusPlace::Remote { .. } => {
                 Err(ReadError::Failed { reason: "it is in an object store".to_owned(), is_temporary: false })
             }

@@ -14,7 +14,7 @@ use crate::{
     load::{self, ParseLimits},
 };
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 settings! {
     /// Settings of `layout`: there are none.

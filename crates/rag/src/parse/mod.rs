@@ -97,37 +97,60 @@ impl ParseConfig {
     /// # Errors
     /// Settings that cannot work.
     pub fn build(&self, cx: &Context<'_>) -> Result<FileParser, Error> {
+        self.choice(|parser| parser.build(cx)).map(FileParser)
+    }
+
+    /// Makes something of each parser, and keeps which files it reads.
+    fn choice<'c, T>(&'c self, make: impl Fn(&'c ParserConfig) -> Result<T, Error>) -> Result<ParserChoice<T>, Error> {
         let (mut patterns, mut formats) = (Vec::new(), Vec::new());
         for (key, parser) in &self.by_file {
             match named_format(key) {
-                Some(format) => formats.push((format, parser.build(cx)?)),
-                None => patterns.push((pattern(key)?, parser.build(cx)?)),
+                Some(format) => formats.push((format, make(parser)?)),
+                None => patterns.push((pattern(key)?, make(parser)?)),
             }
         }
         patterns.sort_by_key(|(pattern, _)| std::cmp::Reverse(pattern.as_str().len()));
-        Ok(FileParser { patterns, formats, default: self.default.build(cx)? })
+        Ok(ParserChoice { patterns, formats, default: make(&self.default)? })
+    }
+
+    /// Tells of the path of a PDF whether it is read here. The PDFs that a program or a function of the user reads need no
+    /// library for PDFs.
+    pub fn reads_pdf(&self) -> impl Fn(&str) -> bool {
+        let is_external = |parser: &ParserConfig| matches!(parser, ParserConfig::Command(_) | ParserConfig::Python(_));
+        let choice = self.choice(|parser| Ok(!is_external(parser))).ok();
+        move |path| choice.as_ref().is_none_or(|choice| *choice.of(path, || Some(Format::Pdf)))
     }
 }
 
-/// The parsers of a pipeline.
-pub struct FileParser {
-    patterns: Vec<(Pattern, Box<dyn Parser>)>,
-    formats: Vec<(Format, Box<dyn Parser>)>,
-    default: Box<dyn Parser>,
+/// What is chosen by the path or the format of a file.
+struct ParserChoice<T> {
+    patterns: Vec<(Pattern, T)>,
+    formats: Vec<(Format, T)>,
+    default: T,
 }
 
-impl Parser for FileParser {
-    fn parse(&self, path: &str, bytes: &[u8], limits: &ParseLimits) -> Result<Document, ParseError> {
+impl<T> ParserChoice<T> {
+    /// What is chosen for a file. Its format is only asked for where it matters.
+    fn of(&self, path: &str, format: impl FnOnce() -> Option<Format>) -> &T {
         let matches = |pattern: &Pattern| {
             let name = if pattern.as_str().contains('/') { path } else { path.rsplit('/').next().unwrap_or(path) };
             pattern.matches_with(name, MATCHING)
         };
-        let by_pattern = self.patterns.iter().find(|(pattern, _)| matches(pattern)).map(|(_, parser)| parser);
+        let by_pattern = self.patterns.iter().find(|(pattern, _)| matches(pattern)).map(|(_, chosen)| chosen);
         let by_format = || {
-            let format = if self.formats.is_empty() { None } else { format_of(path, bytes).ok() };
-            self.formats.iter().find(|(known, _)| Some(*known) == format).map(|(_, parser)| parser)
+            let format = if self.formats.is_empty() { None } else { format() };
+            self.formats.iter().find(|(known, _)| Some(*known) == format).map(|(_, chosen)| chosen)
         };
-        by_pattern.or_else(by_format).unwrap_or(&self.default).parse(path, bytes, limits)
+        by_pattern.or_else(by_format).unwrap_or(&self.default)
+    }
+}
+
+/// The parsers of a pipeline.
+pub struct FileParser(ParserChoice<Box<dyn Parser>>);
+
+impl Parser for FileParser {
+    fn parse(&self, path: &str, bytes: &[u8], limits: &ParseLimits) -> Result<Document, ParseError> {
+        self.0.of(path, || format_of(path, bytes).ok()).parse(path, bytes, limits)
     }
 }
 
@@ -331,6 +354,19 @@ mod tests {
                 .to_string()
                 .contains("bad pattern")
         );
+    }
+
+    #[test]
+    fn pdfs_that_a_program_of_the_user_reads_are_not_read_here() {
+        let command = json!({ "command": { "program": "cat" } });
+        let reads = |written: Value, path: &str| read(written).unwrap().reads_pdf()(path);
+        for written in [json!("text"), json!("ocr"), json!({ "pdf": "layout", "default": command })] {
+            assert!(reads(written, "a.pdf"));
+        }
+        assert!(!reads(command.clone(), "a.pdf"));
+        assert!(!reads(json!({ "pdf": command, "default": "text" }), "a.pdf"));
+        let scans = json!({ "scans/**": "ocr", "pdf": command, "default": "text" });
+        assert_eq!([reads(scans.clone(), "scans/a.pdf"), reads(scans, "a.pdf")], [true, false]);
     }
 
     #[test]

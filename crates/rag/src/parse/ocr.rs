@@ -27,7 +27,7 @@ use crate::{
 use models::{CpuBudget, ModelDirectory, OCR_MODEL, Picture, RecognizedPage, TextRecognizer};
 use std::sync::{Arc, Mutex};
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 const NAME: &str = "parse ocr";
 /// Pages with fewer or more dots per inch are not worth it.
 const DOTS: std::ops::RangeInclusive<u32> = 72..=600;

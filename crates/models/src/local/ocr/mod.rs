@@ -9,6 +9,7 @@ mod detection;
 mod direction;
 mod geometry;
 mod picture;
+mod picture_file;
 mod recognition;
 mod runtime;
 
@@ -19,6 +20,7 @@ use direction::SURE;
 use geometry::{Point, Rectangle};
 use ort::environment::Environment;
 pub use picture::{Picture, PictureError};
+pub use picture_file::PictureFile;
 use recognition::{RecognizedText, Recognizer, groups};
 use std::path::Path;
 use std::sync::Mutex;
@@ -135,6 +137,13 @@ struct ReadLine {
     rectangle: Rectangle,
 }
 
+/// The longest lines of a page, by their places among its boxes, as they were read without turning the page.
+struct SampledLines {
+    /// Whether they can be read better the other way up.
+    is_on_head: bool,
+    texts: Vec<(usize, RecognizedText)>,
+}
+
 #[derive(Debug)]
 struct OcrEngine {
     detector: Detector,
@@ -159,33 +168,46 @@ impl OcrEngine {
             turns = 1;
             boxes = self.detector.detect(turned.insert(picture.quarter_turned(turns)))?;
         }
-        if self.stands_on_head(turned.as_ref().unwrap_or(picture), &boxes)? {
+        let mut read = self.read_sample(turned.as_ref().unwrap_or(picture), &boxes)?;
+        if read.is_on_head {
             turns += 2;
             boxes = self.detector.detect(turned.insert(picture.quarter_turned(turns)))?;
+            read.texts.clear();
         }
         let page = turned.as_ref().unwrap_or(picture);
-        let mut lines = self.read_boxes(page, &boxes)?;
+        let mut lines = self.read_boxes(page, &boxes, read.texts)?;
         lines.retain(|line| line.confidence >= LEAST_CONFIDENCE && !line.text.trim().is_empty());
         let (width, height) = (page.width as f32, page.height as f32);
         let slope = slope(&lines);
         Ok(RecognizedPage { lines: straight(lines, slope), width, height, quarter_turns: turns, slope })
     }
 
-    /// Whether the longest lines can be read better the other way up.
-    fn stands_on_head(&mut self, picture: &Picture, boxes: &[TextBox]) -> Result<bool, Error> {
+    /// Reads the longest lines, and looks whether they can be read better the other way up.
+    fn read_sample(&mut self, picture: &Picture, boxes: &[TextBox]) -> Result<SampledLines, Error> {
         let sample = direction::sample(boxes);
-        let mut confidence = |turns: u8| {
+        let mut read = |turns: u8| {
             let turned = |index: &usize| boxes[*index].rectangle.quarter_turned(turns);
             let texts = self.recognize(picture, &sample.iter().map(turned).collect::<Vec<_>>())?;
-            Ok::<_, Error>(mean_confidence(texts.iter().map(|text| (text.text.as_str(), text.confidence))))
+            let confidence = mean_confidence(texts.iter().map(|text| (text.text.as_str(), text.confidence)));
+            Ok::<_, Error>((texts, confidence))
         };
-        let upright = confidence(0)?;
-        Ok(upright < SURE && confidence(2)? > upright)
+        let (texts, upright) = read(0)?;
+        let is_on_head = upright < SURE && read(2)?.1 > upright;
+        Ok(SampledLines { is_on_head, texts: sample.into_iter().zip(texts).collect() })
     }
 
-    /// Reads each line in the likeliest direction, and in the others if its text is unsure.
-    fn read_boxes(&mut self, picture: &Picture, boxes: &[TextBox]) -> Result<Vec<ReadLine>, Error> {
+    /// Reads each line in the likeliest direction, and in the others if its text is unsure. `known` are texts of lines that
+    /// were read upright already.
+    fn read_boxes(
+        &mut self,
+        picture: &Picture,
+        boxes: &[TextBox],
+        known: Vec<(usize, RecognizedText)>,
+    ) -> Result<Vec<ReadLine>, Error> {
         let mut best = vec![RecognizedText::default(); boxes.len()];
+        for (index, text) in known {
+            best[index] = text;
+        }
         for attempt in 0.. {
             let direction = |index: usize| direction::directions(&boxes[index].rectangle).get(attempt).copied();
             let (unsure, rectangles): (Vec<usize>, Vec<Rectangle>) = (0..boxes.len())

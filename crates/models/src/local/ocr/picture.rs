@@ -50,7 +50,7 @@ impl Picture {
     }
 
     /// Reads a file. Transparent parts become white, 16 bits become 8, and the orientation that a camera noted is
-    /// applied. Of a file with several pages, it is the first.
+    /// applied. Of a file with several pages, it is the first: see [`PictureFile`](super::PictureFile).
     ///
     /// # Errors
     /// The file is damaged or too large.

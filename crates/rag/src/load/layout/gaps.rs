@@ -14,6 +14,8 @@ use std::ops::Range;
 const ROW_DISTANCE: f32 = 3.6;
 /// A line that is so wide, as a part of its table's width, divides rows.
 const FULL_WIDTH: f32 = 0.8;
+/// A bold row whose font is so much larger than that of the rows above is the heading of what follows.
+const HEADING_SIZE: f32 = 1.15;
 /// Texts in cells are longer than this, in characters, if the column is one of texts.
 const TEXT_LENGTH: f32 = 28.0;
 
@@ -22,7 +24,9 @@ pub(super) fn runs(rows: &[PageRow]) -> Vec<Range<usize>> {
     let mut runs = Vec::new();
     let mut start = 0;
     while start < rows.len() {
-        if !rows[start].is_split() || rows[start].is_code() && is_code_beside(rows, start) {
+        let is_title = rows[start].is_numbered_title()
+            && rows.get(start + 1).is_some_and(|below| rows[start].size > HEADING_SIZE * below.size);
+        if !rows[start].is_split() || is_title || rows[start].is_code() && is_code_beside(rows, start) {
             start += 1;
             continue;
         }
@@ -51,7 +55,9 @@ fn end_of_run(rows: &[PageRow], start: usize) -> usize {
         let row = &rows[next];
         let pitch = row.baseline - rows[next - 1].baseline;
         let is_far = pitch > ROW_DISTANCE * row.size.max(rows[next - 1].size);
-        if is_far || row.is_code() && is_code_beside(rows, next) {
+        let is_heading = row.is_bold()
+            && row.size > HEADING_SIZE * rows[start..next].iter().map(|above| above.size).fold(0.0, f32::max);
+        if is_far || is_heading || row.is_code() && is_code_beside(rows, next) {
             break;
         }
         let is_within = row.area.left >= area.left - row.size && row.area.right <= area.right + row.size;
@@ -120,7 +126,10 @@ pub(super) fn table(rows: &[PageRow], lines: &[DrawnLine], is_bounded: bool) -> 
         return None;
     }
     let share = |is: fn(&PageRow) -> bool| rows.iter().filter(|row| is(row)).count() as f32 / rows.len() as f32;
-    // Listings and tables of contents have gaps too.
+    // Listings, tables of contents and titles of sections have gaps too.
+    if !is_bounded && rows.iter().all(PageRow::is_numbered_title) {
+        return None;
+    }
     if share(PageRow::is_code) > 0.5 && !has_lines_between(lines, rows) || share(PageRow::has_leader) > 0.3 {
         return None;
     }

@@ -5,6 +5,12 @@ pub(super) fn is_mark(word: &str) -> bool {
     is_bullet(word) || is_number(word)
 }
 
+/// Whether a text is the number of a section, such as `3.14`.
+pub(super) fn is_section_number(text: &str) -> bool {
+    text.starts_with(|letter: char| letter.is_ascii_digit())
+        && text.chars().all(|letter| letter.is_ascii_digit() || letter == '.')
+}
+
 pub(super) fn is_bullet(word: &str) -> bool {
     matches!(
         word,

@@ -39,6 +39,17 @@ impl PageRow {
     }
 
     /// Whether points lead from a title to the number of its page.
+    /// Whether all of its words are bold.
+    pub(super) fn is_bold(&self) -> bool {
+        let mut words = self.phrases.iter().flat_map(|phrase| &phrase.words).peekable();
+        words.peek().is_some() && words.all(|word| word.is_bold)
+    }
+
+    /// Whether it has the number of a section and its title, with a gap between them.
+    pub(super) fn is_numbered_title(&self) -> bool {
+        self.phrases.len() == 2 && self.is_bold() && lists::is_section_number(&self.phrases[0].text())
+    }
+
     pub(super) fn has_leader(&self) -> bool {
         let points = |word: &Word| word.text.len() > 5 && word.text.bytes().all(|byte| byte == b'.');
         let words = || self.phrases.iter().flat_map(|phrase| &phrase.words);

@@ -1,5 +1,6 @@
 //! Texts repeated on several pages: headers, footers and page numbers.
 
+use super::PAGES_AROUND;
 use super::rows::{self, PageRow};
 use super::words::Phrase;
 use std::collections::{HashMap, HashSet};
@@ -50,15 +51,17 @@ impl RunningTexts {
         kept
     }
 
-    /// Whether a phrase is the number of its page, or stands on other pages too.
+    /// Whether a phrase is the number of its page, or stands on another page nearby too. Pages further away do not count: the
+    /// first line of a listing may be that of another one, and what is read must not depend on how many pages are read at
+    /// once.
     fn is_repeated(&self, page: u32, phrase: &Phrase, row: &[Phrase], height: f32) -> bool {
         if !is_at_end(phrase, height) {
             return false;
         }
         let step = step(phrase);
         let is_on_others = texts(phrase, page).into_iter().any(|text| {
-            let near = (step - 1..=step + 1).filter_map(|step| self.pages.get(&(text.clone(), step))).flatten();
-            near.collect::<HashSet<_>>().len() > 1
+            let same = (step - 1..=step + 1).filter_map(|step| self.pages.get(&(text.clone(), step))).flatten();
+            same.into_iter().any(|&other| other != page && other.abs_diff(page) <= PAGES_AROUND)
         });
         is_on_others || row.len() == 1 && phrase.text().parse() == Ok(page)
     }

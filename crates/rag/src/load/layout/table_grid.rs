@@ -53,7 +53,8 @@ impl TableGrid {
     }
 
     /// Divides rows that have no lines between them: all their cells have the same number of lines, at the same heights,
-    /// and do not look like texts that were wrapped.
+    /// and do not look like texts that were wrapped. A cell that covers rows above too, such as one beside a heading of the
+    /// other columns, is divided with them.
     pub(super) fn divide_rows(&mut self) {
         let mut row = 0;
         while row < self.rows {
@@ -72,7 +73,9 @@ impl TableGrid {
     fn lines_of(&self, row: usize) -> Option<Vec<TableLine>> {
         let cells: Vec<&GridCell> =
             self.cells.iter().filter(|cell| cell.row <= row && row < cell.row + cell.rows).collect();
-        if cells.len() < 2 || cells.iter().any(|cell| cell.rows > 1 || cell.columns > 1) {
+        let ends_here = |cell: &GridCell| cell.row + cell.rows == row + 1;
+        let begins_here = cells.iter().any(|cell| cell.row == row);
+        if cells.len() < 2 || !begins_here || cells.iter().any(|cell| cell.columns > 1 || !ends_here(cell)) {
             return None;
         }
         let rows: Vec<Vec<PageRow>> = cells.iter().map(|cell| rows::rows(words::phrases(cell.words.clone()))).collect();
@@ -104,7 +107,12 @@ impl TableGrid {
         let more = lines.len() - 1;
         self.cells.retain(|cell| cell.row != row);
         for cell in &mut self.cells {
-            cell.row += if cell.row > row { more } else { 0 };
+            if cell.row > row {
+                cell.row += more;
+            } else if cell.row + cell.rows > row {
+                cell.rows = row - cell.row;
+                cell.words.clear();
+            }
         }
         self.rows += more;
         for (number, line) in lines.into_iter().enumerate() {

@@ -75,11 +75,31 @@ struct PdfWorker {
     answered: u32,
 }
 
+/// A segment that is read beside others has no fewer pages.
+const LEAST_SEGMENT_PAGES: u32 = 40;
+
 fn most_processes() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
+/// The pages of a file in segments of about the same length, for so many free processes. Each segment costs the pages
+/// around it, so a file of few pages is not divided. What is read does not depend on where it is divided.
+fn segments(pages: u32, free: usize) -> Vec<RangeInclusive<u32>> {
+    let free = u32::try_from(free).unwrap_or(u32::MAX).clamp(1, (pages / LEAST_SEGMENT_PAGES).max(1));
+    let count = match pages.div_ceil(SEGMENT_PAGES) {
+        least if least <= free => free,
+        least => least.next_multiple_of(free),
+    };
+    let end = |segment: u32| (u64::from(pages) * u64::from(segment) / u64::from(count)) as u32;
+    (0..count).map(|segment| end(segment) + 1..=end(segment + 1)).filter(|segment| !segment.is_empty()).collect()
+}
+
 impl PdfPool {
+    /// How many processes may begin to work now.
+    fn free(&self) -> usize {
+        most_processes().saturating_sub(lock(&self.state).working)
+    }
+
     /// A process, once one may work.
     fn take(&self, start: impl FnOnce() -> Result<PdfWorker, LoadError>) -> Result<PdfWorker, LoadError> {
         let mut state = lock(&self.state);
@@ -169,50 +189,42 @@ impl<'a> Reading<'a> {
     }
 
     fn all(&self, limits: &ParseLimits) -> Result<(PdfFacts, PdfPages), LoadError> {
-        let (facts, mut pages) = self.first(limits)?;
-        let count = facts.pages;
-        let starts: Vec<u32> = (1..=count).step_by(SEGMENT_PAGES as usize).skip(1).collect();
-        self.size.fetch_add(pages.size(), Ordering::Relaxed);
-        for segment in self.segments(&starts, count, limits)? {
+        let facts = self.facts()?;
+        super::check_pages(facts.pages, limits)?;
+        let mut pages = PdfPages::none(self.reading);
+        for segment in self.segments(&segments(facts.pages, self.pool.free()), facts.pages, limits)? {
             pages.append(segment);
         }
         limits.check_text(pages.size())?;
         Ok((facts, pages))
     }
 
-    /// The facts and the first segment.
-    fn first(&self, limits: &ParseLimits) -> Result<(PdfFacts, PdfPages), LoadError> {
-        let part = match self.ask(1..=SEGMENT_PAGES, true, true, SEGMENT_TIME) {
+    /// What is known of the file as a whole.
+    fn facts(&self) -> Result<PdfFacts, LoadError> {
+        let part = match self.ask(RangeInclusive::new(1, 0), false, true, SEGMENT_TIME) {
             Ok(part) => part,
             Err(PdfFailure::Refused(reason)) => return Err(reason),
-            Err(PdfFailure::Page(_)) => match self.ask(RangeInclusive::new(1, 0), false, true, PAGE_TIME) {
-                Ok(part) => part,
-                Err(PdfFailure::Refused(reason)) => return Err(reason),
-                Err(PdfFailure::Page(UnreadPage::TooSlow)) => {
-                    return Err(LoadError::Broken("PDFium took too long to open it".to_owned()));
-                }
-                Err(PdfFailure::Page(_)) => return Err(LoadError::Broken("PDFium crashed on it".to_owned())),
-            },
+            Err(PdfFailure::Page(UnreadPage::TooSlow)) => {
+                return Err(LoadError::Broken("PDFium took too long to open it".to_owned()));
+            }
+            Err(PdfFailure::Page(_)) => return Err(LoadError::Broken("PDFium crashed on it".to_owned())),
         };
-        let facts = part
-            .facts
-            .ok_or_else(|| LoadError::Broken("the process that read it gave no facts about it".to_owned()))?;
-        super::check_pages(facts.pages, limits)?;
-        let last = facts.pages.min(SEGMENT_PAGES);
-        // A crash gave the facts alone.
-        let is_whole = part.pages.count() == last as usize;
-        let pages = if is_whole { part.pages } else { self.around_failures(1..=last, facts.pages)? };
-        Ok((facts, pages))
+        part.facts.ok_or_else(|| LoadError::Broken("the process that read it gave no facts about it".to_owned()))
     }
 
-    /// The segments that begin at these pages, in their order, several at once.
-    fn segments(&self, starts: &[u32], count: u32, limits: &ParseLimits) -> Result<Vec<PdfPages>, LoadError> {
-        let next = Mutex::new(starts.iter().enumerate());
+    /// The pages of these segments, in their order, several at once.
+    fn segments(
+        &self,
+        segments: &[RangeInclusive<u32>],
+        count: u32,
+        limits: &ParseLimits,
+    ) -> Result<Vec<PdfPages>, LoadError> {
+        let next = Mutex::new(segments.iter().enumerate());
         let take = || lock(&next).next();
         let read = || -> Result<Vec<(usize, PdfPages)>, LoadError> {
             let mut found = Vec::new();
-            while let Some((number, &start)) = take().filter(|_| !self.is_over.load(Ordering::Relaxed)) {
-                let read = self.segment(start..=count.min(start + SEGMENT_PAGES - 1), count).and_then(|pages| {
+            while let Some((number, pages)) = take().filter(|_| !self.is_over.load(Ordering::Relaxed)) {
+                let read = self.segment(pages.clone(), count).and_then(|pages| {
                     let size = self.size.fetch_add(pages.size(), Ordering::Relaxed) + pages.size();
                     limits.check_text(size).map(|()| pages)
                 });
@@ -221,18 +233,18 @@ impl<'a> Reading<'a> {
             }
             Ok(found)
         };
-        let at_once = most_processes().min(starts.len());
+        let at_once = most_processes().min(segments.len());
         let results = thread::scope(|scope| {
             let threads: Vec<_> = (0..at_once).map(|_| scope.spawn(read)).collect();
             threads.into_iter().map(thread::ScopedJoinHandle::join).collect::<Vec<_>>()
         });
-        let mut segments = Vec::new();
+        let mut read = Vec::new();
         for result in results {
             let panicked = || LoadError::NotRead("a thread that waits for PDFium panicked".to_owned());
-            segments.extend(result.map_err(|_| panicked())??);
+            read.extend(result.map_err(|_| panicked())??);
         }
-        segments.sort_by_key(|(number, _)| *number);
-        Ok(segments.into_iter().map(|(_, pages)| pages).collect())
+        read.sort_by_key(|(number, _)| *number);
+        Ok(read.into_iter().map(|(_, pages)| pages).collect())
     }
 
     fn segment(&self, numbers: RangeInclusive<u32>, count: u32) -> Result<PdfPages, LoadError> {
@@ -382,6 +394,20 @@ mod tests {
         assert_eq!(lines(&scripted(&script)).unwrap(), [Ok("one".to_owned()), Err(UnreadPage::Crashed)]);
         let crashed = lines(&scripted("kill -SEGV $$")).unwrap_err();
         assert_eq!(crashed, LoadError::Broken("PDFium crashed on it".to_owned()));
+    }
+
+    #[test]
+    fn segments_are_about_equal_and_each_process_gets_as_many() {
+        let lengths =
+            |pages, free| segments(pages, free).iter().map(|segment| segment.clone().count()).collect::<Vec<_>>();
+        assert_eq!(segments(0, 2), []);
+        assert_eq!((segments(3, 16), segments(79, 16)), (vec![1..=3], vec![1..=79]));
+        assert_eq!(segments(101, 2), [1..=50, 51..=101]);
+        assert_eq!((lengths(300, 2), lengths(300, 1)), (vec![75; 4], vec![100; 3]));
+        assert_eq!(lengths(1000, 3), [111, 111, 111, 111, 111, 111, 111, 111, 112]);
+        assert_eq!((lengths(160, 16), lengths(7, 0)), (vec![40; 4], vec![7]));
+        let all: Vec<u32> = segments(12_345, 7).into_iter().flatten().collect();
+        assert_eq!(all, (1..=12_345).collect::<Vec<_>>());
     }
 
     #[test]

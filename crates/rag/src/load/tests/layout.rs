@@ -111,6 +111,54 @@ fn a_cell_over_two_columns_stands_in_both() {
 }
 
 #[test]
+fn what_stands_at_the_top_of_pages_far_apart_is_no_running_text() {
+    if !has_library() {
+        return;
+    }
+    let page = |number: u32| {
+        let example = if [1, 12].contains(&number) { text("F", 10, 50, 770, "Example:") } else { String::new() };
+        text("F", 9, 50, 785, "The upper mill") + &example + &lines(50, 690, &WORDS)
+    };
+    let document = read(&(1..=12).map(page).collect::<Vec<_>>());
+    assert_eq!(document.text.matches("The upper mill").count(), 0, "{}", document.text);
+    assert_eq!(document.text.matches("Example:").count(), 2, "{}", document.text);
+}
+
+#[test]
+fn titles_with_numbers_are_headings_also_below_and_between_tables() {
+    if !has_library() {
+        return;
+    }
+    let title = |y: u32, number: &str, words: &str| text("B", 14, 50, y, number) + &text("B", 14, 150, y, words);
+    let three = [title(760, "2.1", "Wheels"), title(738, "2.2", "Stones"), title(716, "2.3", "Weirs")].concat();
+    let document = read(&[three + &lines(50, 690, &WORDS)]);
+    assert!(document.tables.is_empty(), "{}", document.text);
+    let below = cells(50, 700, &PARTS) + &title(620, "3", "Stones") + &cells(50, 610, &PARTS);
+    let document = read(&[lines(50, 760, &WORDS) + &below + &lines(50, 500, &WORDS)]);
+    assert_eq!(document.tables.len(), 2, "{}", document.text);
+    assert!(document.text.contains("# 3 Stones\n\n| part | mass | count |"), "{}", document.text);
+}
+
+#[test]
+fn lines_beside_a_heading_of_the_other_columns_are_rows() {
+    if !has_library() {
+        return;
+    }
+    let at = |x: u32, texts: &[&str]| -> String {
+        texts.iter().zip(0..).map(|(words, number)| text("F", 10, x, 648 - 12 * number, words)).collect()
+    };
+    let words = cells(50, 700, &[&["key", "what it does"], &["", "of editing"]])
+        + &at(54, &["^B", "^F", "^K"])
+        + &at(154, &["back", "forward", "to the end"]);
+    // The first column is open below the heading of the second.
+    let level = "50 700 m 250 700 l S 50 680 m 250 680 l S 150 660 m 250 660 l S 50 600 m 250 600 l S\n";
+    let upright = "50 700 m 50 600 l S 150 700 m 150 600 l S 250 700 m 250 600 l S\n";
+    let document = read(&[words + level + upright]);
+    let rows = "| key | what it does |\n| --- | --- |\n|  | of editing |\n| ^B | back |\n| ^F | forward |\n| ^K | to the end |";
+    assert_eq!(document.text, rows);
+}
+
+#[test]
 fn a_table_over_two_pages_is_one_and_each_page_has_its_rows() {
     if !has_library() {
         return;

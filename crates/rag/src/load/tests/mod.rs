@@ -49,9 +49,7 @@ fn name_of(format: Format) -> String {
 fn documents_in(path: &str, bytes: &[u8]) -> Vec<Document> {
     let mut documents = Vec::new();
     let limits = ParseLimits::default();
-    visit_files(path, bytes, &limits, &mut |path, bytes| {
-        documents.extend(bytes.and_then(|bytes| parse(path, bytes, &limits)));
-    });
+    parse_files(path, Ok(bytes), &limits, &mut |_, parsed| documents.extend(parsed));
     documents
 }
 
