@@ -68,7 +68,7 @@ def test_a_page_shows_where_a_text_stands(tmp_path):
 def test_a_picture_is_its_page_and_other_files_have_none(tmp_path):
     (tmp_path / "white.png").write_bytes(png(40, 30))
     view = reverie.view_page(tmp_path / "white.png")
-    assert (view.width, view.height, view.boxes) == (40, 30, [])
+    assert (view.width, view.height, view.boxes, view.lines) == (40, 30, [], [])
     (tmp_path / "a.txt").write_text("words")
     with pytest.raises(ValueError, match="only pages of PDFs and pictures"):
         reverie.view_page(tmp_path / "a.txt")

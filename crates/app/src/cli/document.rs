@@ -7,7 +7,10 @@ use crate::{
     render,
 };
 use lab::Session;
-use rag::{Document, ReadingProblem, Span, Table, load::PageBox};
+use rag::{
+    Document, ReadingProblem, Span, Table,
+    load::{PageBox, ReadLine},
+};
 use std::path::PathBuf;
 
 /// Print a document's text as it is parsed: what chunks are made of.
@@ -19,7 +22,7 @@ use std::path::PathBuf;
 #[command(after_help = "Examples:
   reverie document manuals/install.pdf
   reverie document manuals/install.pdf --page 12
-  reverie document manuals/install.pdf --page 12 --image page.png        # the page, with its tables marked
+  reverie document manuals/install.pdf --page 12 --image page.png        # the page, with its tables marked, and lines that `ocr` is not sure of
   reverie document manuals/install.pdf --page 12 --image page.png --mark \"the words\"
   reverie document manuals/install.pdf --page 12 --compare 2             # beside the second parser of the experiment
   reverie document prices.xlsx --json | jq .tables              # where its tables are
@@ -36,7 +39,7 @@ pub struct DocumentArguments {
     /// Print what another parser of the experiment reads beside it, and the words that only one of them reads.
     #[arg(long, value_name = "NUMBER", conflicts_with_all = ["image", "mark"])]
     compare: Option<usize>,
-    /// Draw the page into a PNG file (PDFs and pictures), with its tables marked.
+    /// Draw the page into a PNG file (PDFs and pictures), with its tables marked, and the lines of a scan that are unsure.
     #[arg(long, value_name = "FILE", requires = "page")]
     image: Option<PathBuf>,
     /// Mark this text on the page instead of the tables. It may be given several times.
@@ -58,7 +61,7 @@ pub async fn run(cx: &CommandContext, arguments: DocumentArguments) -> Result<u8
     };
     let mut page = DocumentPage::of(document, number).map_err(CommandFailure::usage)?;
     tell_problems(cx, &page.problems);
-    if arguments.image.is_some() || !arguments.mark.is_empty() || cx.json && !page.tables.is_empty() {
+    if arguments.image.is_some() || !arguments.mark.is_empty() || cx.json {
         page.draw(cx, &session, &arguments).await?;
     }
     cx.finish(&page, |page| page.text.clone())
@@ -77,6 +80,9 @@ struct DocumentPage {
     /// Where each text of `--mark` is on the page.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     mark_boxes: Vec<Vec<PageBox>>,
+    /// The lines that `ocr` reads on a page without letters.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    lines: Vec<ReadLine>,
     problems: Vec<ReadingProblem>,
     /// The text of each table.
     #[serde(skip)]
@@ -101,7 +107,8 @@ impl DocumentPage {
         let table_text = |table: &Table| document.text.get(on_page(table)).unwrap_or_default().to_owned();
         let table_texts = document.tables.iter().map(table_text).collect();
         let (tables, problems) = (document.tables, document.problems);
-        Ok(Self { page: number, text, tables, table_boxes: Vec::new(), mark_boxes: Vec::new(), problems, table_texts })
+        let (table_boxes, mark_boxes, lines) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { page: number, text, tables, table_boxes, mark_boxes, lines, problems, table_texts })
     }
 
     /// Finds the places of the tables and marks on the page, and draws it if that was asked for.
@@ -135,12 +142,20 @@ impl DocumentPage {
         if let Some(file) = &arguments.image {
             if !arguments.mark.is_empty() {
                 view.boxes.drain(..tables);
+                view.lines.clear();
             }
-            let picture = view.marked().to_png().map_err(CommandFailure::runtime)?;
+            let picture = view.marked_with_unsure_lines().to_png().map_err(CommandFailure::runtime)?;
             std::fs::write(file, picture)
                 .map_err(|error| CommandFailure::usage(format!("{} cannot be written: {error}", file.display())))?;
-            cx.note(format!("{}: page {} with {}", file.display(), self.page, marked(&arguments.mark, tables)));
+            let unsure = match view.unsure_lines().count() {
+                0 => String::new(),
+                1 => ", and a line that is unsure in red".to_owned(),
+                count => format!(", and {count} lines that are unsure in red"),
+            };
+            let marked = marked(&arguments.mark, tables);
+            cx.note(format!("{}: page {} with {marked}{unsure}", file.display(), self.page));
         }
+        self.lines = view.lines;
         Ok(())
     }
 }

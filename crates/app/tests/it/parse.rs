@@ -185,4 +185,15 @@ fn a_page_is_read_as_a_picture() {
     let table = "| bird | weighs | eats |\n| --- | --- | --- |\n| barn owl | 550 g | four mice |\n| eagle owl | 2400 g | a hare |";
     assert_eq!(document["text"], table, "{document}");
     assert_eq!(document["problems"], Value::Null, "it was read with confidence: {document}");
+    // A picture of the page has no letters, so its lines are read, each with its confidence.
+    workspace.run(&["document", "birds.pdf", "--page", "1", "--image", "documents/birds.png"]).succeeds();
+    workspace.experiment("parse = \"ocr\"\nchunker = \"sentence\"\nretriever = \"bm25\"", RECALL);
+    let experiment = std::fs::read_to_string(workspace.file("experiment.toml")).unwrap();
+    let experiment = experiment.replace("[corpus]\n", "[corpus]\ninclude = [\"**/*.png\"]\n");
+    workspace.write("experiment.toml", experiment);
+    let page = workspace.run(&["document", "birds.png", "--page", "1", "--json"]).succeeds().json();
+    let lines = page["lines"].as_array().unwrap();
+    let line = lines.iter().find(|line| line["text"] == "barn owl").unwrap_or_else(|| panic!("{page}"));
+    assert!(line["confidence"].as_f64().is_some_and(|sure| sure > 0.8 && sure <= 1.0), "{line}");
+    assert!(line["area"]["left"].as_f64() < line["area"]["right"].as_f64(), "{line}");
 }

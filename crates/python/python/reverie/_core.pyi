@@ -558,9 +558,16 @@ class IndexWriter:
 
 def view_page(
     path: str, page: int, texts: list[str], dots_per_inch: int
-) -> tuple[int, bytes, int, int, list[list[tuple[float, float, float, float]]]]:
-    """A page with the texts marked: its number, the PNG file, its width and height in pixels, and for each text the left,
-    top, right and bottom of its lines as parts of these."""
+) -> tuple[
+    int,
+    bytes,
+    int,
+    int,
+    list[list[tuple[float, float, float, float]]],
+    list[tuple[str, float, tuple[float, float, float, float]]],
+]:
+    """A page with the texts marked: its number, the PNG file, its width and height in pixels, for each text the left,
+    top, right and bottom of its lines as parts of these, and the lines that were read on a picture, with their confidence."""
 
 def index_settings(limits: Mapping[str, Any] | str | None, chunker: _Component, embedder: Mapping[str, Any] | str) -> str:
     """What decides the contents of an index' parts, apart from the files, as a name. It reads the files of a local

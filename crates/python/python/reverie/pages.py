@@ -19,6 +19,8 @@ class PageView:
         width, height: The size of the picture in pixels.
         boxes: For each text the boxes of its lines: left, top, right and bottom as parts of the width and height, from 0 to
             1, from the upper left corner. Empty for a text that is not on the page.
+        lines: What the parser `ocr` reads on a page without letters, from top to bottom: the text of each line, how sure
+            the network is of it, from 0 to 1, and its box. Empty for a page with letters, and without the networks.
     """
 
     page: int
@@ -26,6 +28,7 @@ class PageView:
     width: int
     height: int
     boxes: list[list[tuple[float, float, float, float]]]
+    lines: list[tuple[str, float, tuple[float, float, float, float]]] = field(repr=False)
 
     def _repr_png_(self) -> bytes:
         return self.png

@@ -4,9 +4,12 @@ use super::{stages::failed, work::value_error};
 use pyo3::{prelude::*, types::PyBytes};
 use rag::load::{self, LoadError, ParseLimits};
 
-/// The number of the page; its picture as a PNG file with the texts marked; the width and the height of the picture; and
-/// for each text the left, top, right and bottom of its lines, in parts of the width and height.
-type View<'py> = (u32, Bound<'py, PyBytes>, usize, usize, Vec<Vec<(f32, f32, f32, f32)>>);
+/// The left, top, right and bottom of a line, in parts of the width and height of a page.
+type Sides = (f32, f32, f32, f32);
+
+/// The number of the page; its picture as a PNG file with the texts marked; the width and the height of the picture; for each
+/// text the places of its lines; and the lines that were read on a picture, with their confidence.
+type View<'py> = (u32, Bound<'py, PyBytes>, usize, usize, Vec<Vec<Sides>>, Vec<(String, f32, Sides)>);
 
 /// Draws a page of a PDF, or a picture.
 #[pyfunction]
@@ -38,5 +41,6 @@ pub(crate) fn view_page<'py>(
     let (seen, png) = drawn?;
     let sides = |area: &load::PageBox| (area.left, area.top, area.right, area.bottom);
     let boxes = seen.boxes.iter().map(|boxes| boxes.iter().map(sides).collect()).collect();
-    Ok((seen.page, PyBytes::new(py, &png), seen.picture.width, seen.picture.height, boxes))
+    let lines = seen.lines.iter().map(|line| (line.text.clone(), line.confidence, sides(&line.area))).collect();
+    Ok((seen.page, PyBytes::new(py, &png), seen.picture.width, seen.picture.height, boxes, lines))
 }

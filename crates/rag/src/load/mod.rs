@@ -38,7 +38,7 @@ pub(crate) use filter::MATCHING;
 pub use inner_files::{FileLookup, VisitFile, find_file, parse_files, visit_files};
 #[cfg(test)]
 pub(crate) use markdown::headings as markdown_headings;
-pub use page_places::{PageBox, PageView, find_letters};
+pub use page_places::{PageBox, PageView, ReadLine, find_letters};
 pub(crate) use pdf::PagePictures;
 pub use pdf::{PdfProgram, bind_pdfium, read_pdfs_with, run_pdf_worker};
 pub use similar_names::similar_names;
@@ -439,13 +439,14 @@ pub(crate) fn view_page(
         None
     };
     let Some(mut drawn) = drawn else { return Ok(None) };
+    let mut lines = Vec::new();
     if drawn.letters.is_empty()
-        && !texts.is_empty()
         && let Some(found) = recognize(&drawn.picture)
     {
+        lines = page_places::read_lines(&drawn.picture, &found);
         drawn = LetteredPicture::recognized(drawn.picture, &found);
     }
-    Ok(Some(drawn.view(page, texts)))
+    Ok(Some(PageView { lines, ..drawn.view(page, texts) }))
 }
 
 /// A page of a picture, from 0.

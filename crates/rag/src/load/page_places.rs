@@ -2,7 +2,7 @@
 //! digits alone, so it is found whichever parser read it: lines, hyphens, marks of Markdown and the borders of tables are
 //! no part of a page.
 
-use models::{Picture, RecognizedPage};
+use models::{Picture, RecognizedLine, RecognizedPage};
 use serde::{Deserialize, Serialize};
 use unicode_normalization::UnicodeNormalization;
 
@@ -14,6 +14,10 @@ const LEAST_LETTERS: usize = 16;
 const NEAR: usize = 240;
 /// The colour of a mark: red, green and blue.
 const MARK: [u8; 3] = [255, 222, 89];
+/// The colour of a line that was read with little confidence.
+const UNSURE_MARK: [u8; 3] = [255, 150, 130];
+/// A line with less confidence is unsure.
+const UNSURE: f32 = 0.8;
 /// A sign that is nearer to a letter belongs to it, as a part of the height of the line.
 const TOUCHING: f32 = 0.15;
 /// A box is drawn so much higher and wider than its letters, as a part of its height.
@@ -56,6 +60,19 @@ pub struct PageView {
     pub picture: Picture,
     /// For each text the boxes of its lines; empty for a text that is not on the page.
     pub boxes: Vec<Vec<PageBox>>,
+    /// The lines that were read on the page, from top to bottom, if it is a picture; else none.
+    pub lines: Vec<ReadLine>,
+}
+
+/// A line that was read on a picture.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ReadLine {
+    /// Its text.
+    pub text: String,
+    /// How sure the network is of it, from 0 to 1.
+    pub confidence: f32,
+    /// Where it is on the page.
+    pub area: PageBox,
 }
 
 impl PageView {
@@ -63,29 +80,59 @@ impl PageView {
     pub fn marked(&self) -> Picture {
         let mut picture = self.picture.clone();
         for area in self.boxes.iter().flatten() {
-            mark(&mut picture, area);
+            mark(&mut picture, area, MARK);
         }
         picture
     }
+
+    /// The lines that were read with less than 80 % confidence.
+    pub fn unsure_lines(&self) -> impl Iterator<Item = &ReadLine> {
+        self.lines.iter().filter(|line| line.confidence < UNSURE)
+    }
+
+    /// The page with marks over the texts, and others over the lines that are unsure.
+    pub fn marked_with_unsure_lines(&self) -> Picture {
+        let mut picture = self.marked();
+        for line in self.unsure_lines() {
+            mark(&mut picture, &line.area, UNSURE_MARK);
+        }
+        picture
+    }
+}
+
+/// The part of a picture's width and height at which an area in pixels lies.
+fn share(picture: &Picture, [left, top, right, bottom]: [f32; 4]) -> PageBox {
+    let (width, height) = (picture.width.max(1) as f32, picture.height.max(1) as f32);
+    PageBox {
+        left: (left / width).clamp(0.0, 1.0),
+        top: (top / height).clamp(0.0, 1.0),
+        right: (right / width).clamp(0.0, 1.0),
+        bottom: (bottom / height).clamp(0.0, 1.0),
+    }
+}
+
+/// The lines of a picture that was read, from top to bottom.
+pub(super) fn read_lines(picture: &Picture, page: &RecognizedPage) -> Vec<ReadLine> {
+    let read = |line: &RecognizedLine| ReadLine {
+        text: line.text.clone(),
+        confidence: (line.confidence * 1000.0).round() / 1000.0,
+        area: share(picture, page.place_on_picture(line, (0.0, 1.0))),
+    };
+    let mut lines: Vec<ReadLine> = page.lines.iter().map(read).collect();
+    lines.sort_by(|one, other| one.area.top.total_cmp(&other.area.top));
+    lines
 }
 
 impl LetteredPicture {
     /// The view of a page with the places of these texts.
     pub(super) fn view(self, page: u32, texts: &[&str]) -> PageView {
         let stream = LetterStream::of(&self.letters);
-        let (width, height) = (self.picture.width.max(1) as f32, self.picture.height.max(1) as f32);
-        let share = |[left, top, right, bottom]: [f32; 4]| PageBox {
-            left: (left / width).clamp(0.0, 1.0),
-            top: (top / height).clamp(0.0, 1.0),
-            right: (right / width).clamp(0.0, 1.0),
-            bottom: (bottom / height).clamp(0.0, 1.0),
-        };
         let boxes = |text: &&str| {
             let places = with_signs(&self.letters, stream.find(text));
-            lines(&self.letters, &places).into_iter().map(share).collect()
+            lines(&self.letters, &places).into_iter().map(|area| share(&self.picture, area)).collect()
         };
         let boxes = texts.iter().map(boxes).collect();
-        PageView { page, picture: self.picture, boxes }
+        PageView { page, picture: self.picture, boxes, lines: Vec::new() }
     }
 
     /// A picture with the letters that were read on it. The letters of a line share its width.
@@ -245,7 +292,7 @@ fn lines(letters: &[PlacedLetter], places: &[usize]) -> Vec<[f32; 4]> {
 }
 
 /// Colours an area as a marker does: what is dark stays dark.
-fn mark(picture: &mut Picture, area: &PageBox) {
+fn mark(picture: &mut Picture, area: &PageBox, colour: [u8; 3]) {
     let (width, height) = (picture.width as f32, picture.height as f32);
     let margin = MARGIN * (area.bottom - area.top) * height;
     let column = |x: f32| (x.max(0.0) as usize).min(picture.width);
@@ -256,7 +303,7 @@ fn mark(picture: &mut Picture, area: &PageBox) {
         for pixel in
             picture.pixels[(y * picture.width + left) * 3..(y * picture.width + right) * 3].as_chunks_mut::<3>().0
         {
-            for (value, colour) in pixel.iter_mut().zip(MARK) {
+            for (value, colour) in pixel.iter_mut().zip(colour) {
                 *value = (u16::from(*value) * u16::from(colour) / 255) as u8;
             }
         }

@@ -111,7 +111,8 @@ mod tests {
     }
 
     fn view(page: u32) -> PageView {
-        PageView { page, picture: Picture { width: 1, height: 1, channels: 3, pixels: vec![0; 3] }, boxes: Vec::new() }
+        let picture = Picture { width: 1, height: 1, channels: 3, pixels: vec![0; 3] };
+        PageView { page, picture, boxes: Vec::new(), lines: Vec::new() }
     }
 
     #[tokio::test(start_paused = true)]

@@ -235,7 +235,7 @@ pub(crate) async fn source_page(
     QueryParameters(query): QueryParameters<PageQuery>,
 ) -> Result<Json<SourcePage>, ApiError> {
     let view = view(&service, &id, query.number).await?;
-    let PageView { page, picture, boxes } = &*view;
+    let PageView { page, picture, boxes, .. } = &*view;
     let boxes = boxes.iter().flatten().copied().collect();
     Ok(Json(SourcePage { page: *page, width: picture.width, height: picture.height, boxes }))
 }

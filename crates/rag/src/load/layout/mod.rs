@@ -92,6 +92,9 @@ pub(super) struct ReadPage {
     number: u32,
     state: PageState,
     blocks: Vec<PageBlock>,
+    /// The lines of a picture that were read with the least confidence, in words.
+    #[serde(skip)]
+    least_sure: String,
 }
 
 /// The document of its pages.
@@ -164,7 +167,7 @@ fn draft(document: &PdfDocument<'_>, number: u32) -> (ReadPage, PageDraft) {
     let read = || {
         let texts = page.as_ref().and_then(|page| letters::oriented_texts(page, MOST_LETTERS))?;
         let state = if texts.is_empty() { PageState::Blank } else { PageState::WithLayout };
-        Some((ReadPage { number, state, blocks: Vec::new() }, PageDraft::of(&texts)))
+        Some((ReadPage::new(number, state, Vec::new()), PageDraft::of(&texts)))
     };
     match unless_panicked(read) {
         Some(Some(read)) => return read,
@@ -175,13 +178,17 @@ fn draft(document: &PdfDocument<'_>, number: u32) -> (ReadPage, PageDraft) {
         return (ReadPage::unread(number, UnreadPage::Damaged), PageDraft::default());
     };
     let blocks = vec![PageBlock::Text(TextBlock::of_lines(lines))];
-    (ReadPage { number, state: PageState::TooManyLetters, blocks }, PageDraft::default())
+    (ReadPage::new(number, PageState::TooManyLetters, blocks), PageDraft::default())
 }
 
 impl ReadPage {
     /// A page that was not read.
     pub(super) fn unread(number: u32, reason: UnreadPage) -> Self {
-        Self { number, state: PageState::Unread(reason), blocks: Vec::new() }
+        Self::new(number, PageState::Unread(reason), Vec::new())
+    }
+
+    fn new(number: u32, state: PageState, blocks: Vec<PageBlock>) -> Self {
+        Self { number, state, blocks, least_sure: String::new() }
     }
 
     pub(super) fn number(&self) -> u32 {

@@ -17,6 +17,10 @@ const MARGIN: f32 = 0.25;
 /// Lines whose boxes are so much lower or higher than most have the same font: some have no letters that reach up or down.
 const SAME_FONT: f32 = 0.28;
 
+/// So many unsure lines of a page are named, and so much of each.
+const NAMED_LINES: usize = 3;
+const NAMED_CHARACTERS: usize = 40;
+
 /// The pages of these pictures, by number, with the size of a pixel in points.
 pub(in crate::load) fn recognized_pages(pictures: Vec<(u32, RecognizedPage, f32)>) -> Vec<ReadPage> {
     let mut running = RunningTexts::default();
@@ -28,9 +32,21 @@ pub(in crate::load) fn recognized_pages(pictures: Vec<(u32, RecognizedPage, f32)
             true => PageState::Blank,
             false => PageState::Recognized(percent(&page)),
         };
-        drafts.push((ReadPage { number, state, blocks: Vec::new() }, draft));
+        let least_sure = least_sure(&page.lines);
+        drafts.push((ReadPage { least_sure, ..ReadPage::new(number, state, Vec::new()) }, draft));
     }
     drafts.into_iter().map(|(page, draft)| page.with(draft, &running)).collect()
+}
+
+/// The lines that were read with the least confidence, in words.
+fn least_sure(lines: &[RecognizedLine]) -> String {
+    let mut lines: Vec<&RecognizedLine> = lines.iter().filter(|line| !line.text.trim().is_empty()).collect();
+    lines.sort_by(|one, other| one.confidence.total_cmp(&other.confidence));
+    let text = |line: &&RecognizedLine| {
+        let begin: String = line.text.trim().chars().take(NAMED_CHARACTERS).collect();
+        format!("“{begin}” ({:.0} %)", 100.0 * line.confidence)
+    };
+    lines.iter().take(NAMED_LINES).map(text).collect::<Vec<_>>().join(", ")
 }
 
 /// The confidence of a page, in percent.

@@ -39,7 +39,7 @@ impl<'b> WrittenPages<'b> {
         let mut written = Self { parsed, spans, outline, vocabulary, in_list: false, after_heading: false };
         let mut states = Vec::with_capacity(pages.len());
         for page in pages {
-            states.push(page.state);
+            states.push((page.state, page.least_sure));
             for block in page.blocks {
                 match block {
                     PageBlock::Text(block) => written.text(&block, page.number),
@@ -137,9 +137,9 @@ impl<'b> WrittenPages<'b> {
         *span = Some(span.map_or(Span { start, end }, |span| Span { start: span.start, end }));
     }
 
-    fn finish(mut self, states: &[PageState]) -> Parsed {
+    fn finish(mut self, states: &[(PageState, String)]) -> Parsed {
         let mut last = 0;
-        for (number, (span, state)) in (1_u32..).zip(self.spans.iter().zip(states)) {
+        for (number, (span, (state, least_sure))) in (1_u32..).zip(self.spans.iter().zip(states)) {
             let span = span.unwrap_or(Span { start: last, end: last });
             last = span.end;
             self.parsed.pages.push(Page { number, span });
@@ -152,7 +152,9 @@ impl<'b> WrittenPages<'b> {
             if let PageState::Recognized(percent) = state
                 && *percent < UNSURE
             {
-                let detail = format!("the page is a picture, and was read with only {percent} % confidence");
+                let detail = format!(
+                    "the page is a picture, and was read with only {percent} % confidence; least sure: {least_sure}"
+                );
                 problems.push(ReadingProblem { kind: ReadingProblemKind::LowConfidence, page: Some(number), detail });
             }
             if *state == PageState::TooManyLetters {
