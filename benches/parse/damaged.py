@@ -12,6 +12,7 @@ the peak of memory of all processes; and each file that is in neither list. Exit
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import json
 import os
@@ -98,7 +99,7 @@ def write_files(corpus: Path, docs: Path, count: int, dice: random.Random) -> di
     of_ending = defaultdict(list)
     for path in sorted(corpus.rglob("*.*")):
         # Large pictures take long to read, and are damaged no other way.
-        if path.name != "truth.json" and path.stat().st_size < 400_000:
+        if path.name != "truth.json" and 0 < path.stat().st_size < 400_000:
             of_ending[path.suffix[1:]].append(path.read_bytes())
     for ending, files in of_ending.items():
         for number in range(count):
@@ -108,16 +109,23 @@ def write_files(corpus: Path, docs: Path, count: int, dice: random.Random) -> di
     return {ending: count for ending in of_ending}
 
 
-def peak_mb(group: int) -> float:
-    """The resident memory of the processes of a group, now."""
-    pages = 0
+def processes(session: int) -> list[int]:
+    """The processes of a session: those that read PDFs have groups of their own."""
+    found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
-            try:
-                if os.getpgid(int(folder.name)) == group:
-                    pages += int((folder / "statm").read_text().split()[1])
-            except (OSError, ProcessLookupError):
-                continue
+            with contextlib.suppress(OSError):
+                if os.getsid(int(folder.name)) == session:
+                    found.append(int(folder.name))
+    return found
+
+
+def memory_mb(session: int) -> float:
+    """The resident memory of the processes of a session, now."""
+    pages = 0
+    for process in processes(session):
+        with contextlib.suppress(OSError):
+            pages += int(Path(f"/proc/{process}/statm").read_text().split()[1])
     return pages * resource.getpagesize() / 1e6
 
 
@@ -127,11 +135,13 @@ def run(command: list[str], folder: Path, limit: float) -> tuple[int | None, str
         begun, peak = time.monotonic(), 0.0
         process = subprocess.Popen(command, cwd=folder, stdout=out, stderr=err, start_new_session=True)
         while process.poll() is None and time.monotonic() - begun < limit:
-            peak = max(peak, peak_mb(process.pid))
+            peak = max(peak, memory_mb(process.pid))
             time.sleep(0.1)
         status = process.poll()
         if status is None:
-            os.killpg(process.pid, 9)
+            for one in processes(process.pid):
+                with contextlib.suppress(OSError):
+                    os.kill(one, 9)
             process.wait()
     return status, (folder / "out").read_text(), (folder / "err").read_text(), time.monotonic() - begun, peak
 
@@ -156,8 +166,9 @@ def judge(parser: str, folder: Path, reverie: Path, limit: float) -> bool:
     results = json.loads(out)
     rejected = {each["path"]: each["reason"] for each in results["rejected"]}
     documents = {path for table in (folder / "store").rglob("*.parquet") for path in paths_in(table)}
-    known = [path.split("/")[0] for path in documents | set(rejected)]
-    lost = sorted({path.name for path in (folder / "docs").iterdir()} - set(known))
+    # A mailbox has no text of its own, so it is known by what is in it.
+    known = {path.split("/")[0] if ".mbox/" in path else path for path in documents | set(rejected)}
+    lost = sorted({path.name for path in (folder / "docs").iterdir()} - known)
     print(
         f"{parser}: {len(list((folder / 'docs').iterdir()))} files gave {results['documents']} documents; {len(rejected)} files were "
         f"rejected, with those in mails; {len(lost)} were lost; {seconds:.0f} s, {peak:.0f} MB"
@@ -170,7 +181,7 @@ def judge(parser: str, folder: Path, reverie: Path, limit: float) -> bool:
         reasons[path.rsplit(".", 1)[-1], f"{kind}: {detail}"[:90]] += 1
     for (ending, reason), count in sorted(reasons.items(), key=lambda each: -each[1])[:12]:
         print(f"    {count:5} .{ending}: {reason}")
-    return not lost
+    return not lost and len(documents) == results["documents"]
 
 
 def main() -> int:

@@ -140,9 +140,10 @@ pub(crate) async fn list(session: &Session, mistakes: &mut Vec<String>) -> Resul
         None => Listing::default(),
     };
     let paths = || listing.files.iter().map(|file| file.path.as_str());
-    let (parsers, directory) = (session.experiment.space.parsers(), &session.context().directory);
-    let pdf_library = prepare_parsers(directory, &parsers, paths(), mistakes)?;
-    check_models_of_parsers(&parsers, directory, mistakes);
+    let directory = &session.context().directory;
+    // A sample is read by default, whatever the parsers are.
+    let pdf_library = prepare_parsers(directory, &[], paths(), mistakes)?;
+    check_models_of_parsers(&session.experiment.space.parsers(), directory, mistakes);
     let known = || known_paths(paths(), &listing.rejected, &listing.unread);
     let metadata = read_table(session, known, mistakes)?;
     Ok(ListedCorpus { source, listing, metadata, pdf_library })

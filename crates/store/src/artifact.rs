@@ -385,7 +385,12 @@ impl ArtifactStore {
         self.writable()?;
         let checksum = Checksum::of_file(file).await?;
         self.write_replacing_checksum(name, &checksum).await?;
-        std::fs::rename(file, &target).map_err(|source| Error::file("write", &target, source))?;
+        let moved = || {
+            std::fs::File::open(file)?.sync_all()?;
+            target.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+            std::fs::rename(file, &target)
+        };
+        moved().map_err(|source| Error::file("write", &target, source))?;
         self.forget_replaced(name, &checksum).await
     }
 
@@ -393,11 +398,18 @@ impl ArtifactStore {
     /// checksum too if it has none: otherwise it would look damaged to whoever finds it beside the new checksum, after
     /// a writer was killed between the two.
     async fn write_replacing_checksum(&self, name: &str, checksum: &Checksum) -> Result<(), Error> {
-        if self.object(name).has_checksum()
-            && self.checksums_of(name).await?.is_empty()
-            && let Some(present) = self.fetch(name).await?
-        {
-            self.write_checksum(name, &Checksum::of(&present).await?).await?;
+        if self.object(name).has_checksum() && self.checksums_of(name).await?.is_empty() {
+            let present = match self.local_path(name) {
+                Some(file) if !file.exists() => None,
+                Some(file) => Some(Checksum::of_file(&file).await?),
+                None => match self.fetch(name).await? {
+                    Some(content) => Some(Checksum::of(&content).await?),
+                    None => None,
+                },
+            };
+            if let Some(present) = present {
+                self.write_checksum(name, &present).await?;
+            }
         }
         self.write_checksum(name, checksum).await
     }

@@ -124,7 +124,10 @@ impl DocumentPage {
             Ok(view) => view,
             Err(error) if asked => return Err(error.into()),
             Err(error) => {
-                cx.note(format!("note: where its tables are on the page is not known: {}", lab::error_chain(&error)));
+                if !self.tables.is_empty() {
+                    let reason = lab::error_chain(&error);
+                    cx.note(format!("note: where its tables are on the page is not known: {reason}"));
+                }
                 return Ok(());
             }
         };
@@ -142,13 +145,15 @@ impl DocumentPage {
         if let Some(file) = &arguments.image {
             if !arguments.mark.is_empty() {
                 view.boxes.drain(..tables);
-                view.lines.clear();
             }
-            let picture = view.marked_with_unsure_lines().to_png().map_err(CommandFailure::runtime)?;
+            let shows_unsure = arguments.mark.is_empty();
+            let picture = if shows_unsure { view.marked_with_unsure_lines() } else { view.marked() };
+            let picture = picture.to_png().map_err(CommandFailure::runtime)?;
             std::fs::write(file, picture)
                 .map_err(|error| CommandFailure::usage(format!("{} cannot be written: {error}", file.display())))?;
             let unsure = match view.unsure_lines().count() {
                 0 => String::new(),
+                _ if !shows_unsure => String::new(),
                 1 => ", and a line that is unsure in red".to_owned(),
                 count => format!(", and {count} lines that are unsure in red"),
             };

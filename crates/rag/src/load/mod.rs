@@ -386,13 +386,13 @@ pub(crate) fn parse_picture(
 ) -> Result<Document, LoadError> {
     limits.check_file(bytes.len() as u64)?;
     let read = || {
-        let file = PictureFile::open(bytes);
+        let mut file = PictureFile::open(bytes);
         if file.pages() > limits.pages as usize {
             return Err(LoadError::OverLimit(format!("more than {} pages", limits.pages)));
         }
         let (mut recognized, mut damaged) = (Vec::new(), Vec::new());
         for (number, page) in (1..).zip(0..file.pages()) {
-            match decode(&file, page) {
+            match decode(&mut file, page) {
                 Ok(picture) => {
                     // The text of a page that is 600 points wide has a size of about ten.
                     let scale = PICTURE_POINTS / picture.width.max(1) as f32;
@@ -411,6 +411,8 @@ pub(crate) fn parse_picture(
     document(path, bytes, Format::Markdown, parsed)
 }
 
+/// How finely a page of a PDF without letters is drawn before it is recognized, in dots per inch.
+pub(crate) const RECOGNIZED_DOTS: u32 = 200;
 /// The pixels of a picture's longer side, at most, where it is looked at.
 const VIEWED_PIXELS: usize = 2_000;
 
@@ -428,29 +430,32 @@ pub(crate) fn view_page(
     recognize: &dyn Fn(&Picture) -> Option<RecognizedPage>,
 ) -> Result<Option<PageView>, LoadError> {
     limits.check_file(bytes.len() as u64)?;
-    let drawn = if Picture::is_picture(bytes) {
-        let file = PictureFile::open(bytes);
-        let place = (page as usize).checked_sub(1).filter(|&place| place < file.pages());
-        let picture = place.map(|place| decode(&file, place)).transpose()?;
-        picture.map(|picture| LetteredPicture { picture: picture.in_colour(VIEWED_PIXELS), letters: Vec::new() })
+    // A picture is recognized as the parser `ocr` sees it, which is finer than what is shown.
+    let (mut drawn, seen) = if Picture::is_picture(bytes) {
+        let mut file = PictureFile::open(bytes);
+        let Some(place) = (page as usize).checked_sub(1).filter(|&place| place < file.pages()) else { return Ok(None) };
+        let seen = decode(&mut file, place)?;
+        let picture = seen.clone().in_colour(VIEWED_PIXELS);
+        (LetteredPicture { picture, letters: Vec::new() }, Some(seen))
     } else if sniff::format(path, bytes) == Ok(Format::Pdf) {
-        pdf::view(bytes, page, dots_per_inch)?
+        let Some(drawn) = pdf::view(bytes, page, dots_per_inch)? else { return Ok(None) };
+        let seen = if drawn.letters.is_empty() { pdf::picture(bytes, page, RECOGNIZED_DOTS)? } else { None };
+        (drawn, seen)
     } else {
-        None
+        return Ok(None);
     };
-    let Some(mut drawn) = drawn else { return Ok(None) };
     let mut lines = Vec::new();
-    if drawn.letters.is_empty()
-        && let Some(found) = recognize(&drawn.picture)
+    if let Some(seen) = seen.filter(|_| drawn.letters.is_empty())
+        && let Some(found) = recognize(&seen)
     {
-        lines = page_places::read_lines(&drawn.picture, &found);
-        drawn = LetteredPicture::recognized(drawn.picture, &found);
+        lines = page_places::read_lines(&seen, &found);
+        drawn = LetteredPicture::recognized(drawn.picture, &seen, &found);
     }
     Ok(Some(PageView { lines, ..drawn.view(page, texts) }))
 }
 
 /// A page of a picture, from 0.
-fn decode(file: &PictureFile<'_>, page: usize) -> Result<Picture, LoadError> {
+fn decode(file: &mut PictureFile<'_>, page: usize) -> Result<Picture, LoadError> {
     file.decode(page).map_err(|error| match error {
         PictureError::TooLarge(reason) => LoadError::OverLimit(reason),
         PictureError::Broken(reason) => LoadError::Broken(reason),

@@ -135,8 +135,10 @@ impl LetteredPicture {
         PageView { page, picture: self.picture, boxes, lines: Vec::new() }
     }
 
-    /// A picture with the letters that were read on it. The letters of a line share its width.
-    pub(super) fn recognized(picture: Picture, page: &RecognizedPage) -> Self {
+    /// A picture with the letters that were read on a finer or coarser one of the same. The letters of a line share its
+    /// width.
+    pub(super) fn recognized(picture: Picture, seen: &Picture, page: &RecognizedPage) -> Self {
+        let scale = picture.width as f32 / seen.width.max(1) as f32;
         let mut letters = Vec::new();
         let mut lines: Vec<_> = page.lines.iter().collect();
         lines.sort_by(|one, other| (one.top + one.bottom).total_cmp(&(other.top + other.bottom)));
@@ -144,7 +146,8 @@ impl LetteredPicture {
             let count = line.text.chars().count().max(1) as f32;
             for (place, letter) in line.text.chars().enumerate().filter(|(_, letter)| !letter.is_whitespace()) {
                 let part = (place as f32 / count, (place + 1) as f32 / count);
-                letters.push(PlacedLetter { letter, area: page.place_on_picture(line, part) });
+                let area = page.place_on_picture(line, part).map(|side| side * scale);
+                letters.push(PlacedLetter { letter, area });
             }
         }
         Self { picture, letters }

@@ -163,6 +163,14 @@ pub(super) fn view(bytes: &[u8], number: u32, dots_per_inch: u32) -> Result<Opti
     view.transpose().map_err(|reason| LoadError::Broken(reason.in_words().to_owned()))
 }
 
+/// A page of a PDF as a grey picture. None if it cannot be drawn.
+///
+/// # Errors
+/// If the file cannot be opened.
+pub(super) fn picture(bytes: &[u8], number: u32, dots_per_inch: u32) -> Result<Option<Picture>, LoadError> {
+    Ok(OpenPdf::open(bytes)?.draw(number, dots_per_inch)?.ok().map(|(picture, _)| picture))
+}
+
 /// A PDF that is being read, in this process or in others.
 struct OpenPdf<'b> {
     pdfium: &'static Pdfium,

@@ -37,7 +37,7 @@ settings! {
     /// Settings of `ocr`.
     pub struct Config {
         /// How finely a page of a PDF is drawn before it is read, in dots per inch, 72 to 600. Default 200.
-        pub dots_per_inch: u32 = 200,
+        pub dots_per_inch: u32 = load::RECOGNIZED_DOTS,
         /// Whether pages that have letters are read as pictures too: for PDFs whose letters are wrong. Default false.
         pub all_pages: bool = false,
     }

@@ -86,10 +86,14 @@ impl DrawnPages {
         if self.pages.get(&key).is_some_and(|page| page.since.elapsed() > KEPT_FOR) {
             self.pages.remove(&key);
         }
-        let (drawn, left) = (self.clone(), deadline.left());
+        let (drawn, until) = (self.clone(), *deadline);
         let drawing = tokio::spawn(async move {
             let page = async {
-                let _permit = drawn.drawing.enter(left).await?;
+                // Who asked has left: nobody waits for this drawing.
+                if until.left().is_zero() {
+                    return Err(drawn.drawing.waited_too_long());
+                }
+                let _permit = drawn.drawing.enter(until.left()).await?;
                 let view = draw.await.map_err(ApiError::from)?.map(Arc::new);
                 Ok::<_, ApiError>(DrawnPage { view, since: Instant::now() })
             };
@@ -137,6 +141,20 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_failure_is_not_kept_and_few_pages_are_drawn_at_once() {
         let pages = Arc::new(DrawnPages::new());
+        // Ten wait for a page that cannot be drawn; after their time it is not drawn once more.
+        let (short, tried) = (Deadline::after(Duration::from_secs(5)), Arc::new(AtomicUsize::new(0)));
+        let fails = (0..10).map(|_| {
+            let (tried, pages, short) = (tried.clone(), &pages, &short);
+            let draw = async move {
+                tried.fetch_add(1, Relaxed);
+                tokio::time::sleep(Duration::from_secs(4)).await;
+                Err(lab::Error::Unusable("damaged".to_owned()))
+            };
+            async move { pages.once(key(9), short, draw).await.unwrap_err() }
+        });
+        futures::future::join_all(fails).await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(tried.load(Relaxed), 2);
         let deadline = Deadline::after(Duration::from_secs(60));
         let failed = pages.once(key(1), &deadline, async { Err(lab::Error::Unusable("damaged".to_owned())) }).await;
         assert!(failed.is_err());

@@ -204,8 +204,10 @@ impl OcrEngine {
         boxes: &[TextBox],
         known: Vec<(usize, RecognizedText)>,
     ) -> Result<Vec<ReadLine>, Error> {
+        let is_level = |found: &TextBox| direction::directions(&found.rectangle).first() == Some(&0);
         let mut best = vec![RecognizedText::default(); boxes.len()];
-        for (index, text) in known {
+        // Lines on their side were read across, which is none of their directions.
+        for (index, text) in known.into_iter().filter(|(index, _)| is_level(&boxes[*index])) {
             best[index] = text;
         }
         for attempt in 0.. {

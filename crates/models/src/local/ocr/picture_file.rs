@@ -12,13 +12,16 @@ use tiff::{
 
 /// Directories of a file that are looked at.
 const MOST_DIRECTORIES: usize = 10_000;
+/// An entry of a directory has so many bytes.
+const ENTRY_BYTES: usize = 12;
 /// The bit of the tag `NewSubfileType` of a smaller copy of another page.
 const IS_SMALLER_COPY: u32 = 1;
 
 /// The pages of a file in one of the formats that are read: PNG, JPEG, TIFF and WebP.
 #[derive(Debug)]
 pub struct PictureFile<'b> {
-    bytes: &'b [u8],
+    /// The file as if the page that was read last were its first, because decoders read the first.
+    bytes: Cow<'b, [u8]>,
     /// Where the directories of the pages begin; empty for formats of one page.
     directories: Vec<u32>,
 }
@@ -27,7 +30,7 @@ impl<'b> PictureFile<'b> {
     /// Finds the pages of a file. A file whose list of pages is damaged has those before the damage.
     pub fn open(bytes: &'b [u8]) -> Self {
         let is_tiff = matches!(image::guess_format(bytes), Ok(ImageFormat::Tiff));
-        Self { bytes, directories: if is_tiff { directories(bytes) } else { Vec::new() } }
+        Self { bytes: bytes.into(), directories: if is_tiff { directories(bytes) } else { Vec::new() } }
     }
 
     /// How many pages it has, 1 or more.
@@ -39,11 +42,24 @@ impl<'b> PictureFile<'b> {
     ///
     /// # Errors
     /// The page is damaged or too large, or there is no such page.
-    pub fn decode(&self, page: usize) -> Result<Picture, PictureError> {
+    pub fn decode(&mut self, page: usize) -> Result<Picture, PictureError> {
         match self.directories.get(page) {
-            Some(&directory) => Picture::decode(&with_first_directory(self.bytes, directory)),
-            None if page == 0 => Picture::decode(self.bytes),
-            None => Err(PictureError::Broken(format!("it has no page {}", page + 1))),
+            Some(&directory) => self.begin_with(directory),
+            None if page == 0 => {}
+            None => return Err(PictureError::Broken(format!("it has no page {}", page + 1))),
+        }
+        Picture::decode(&self.bytes)
+    }
+
+    /// Makes a directory the first one.
+    fn begin_with(&mut self, directory: u32) {
+        if first_directory(&self.bytes) == Some(directory) {
+            return;
+        }
+        let is_little = is_little_endian(&self.bytes);
+        let offset = if is_little { directory.to_le_bytes() } else { directory.to_be_bytes() };
+        if let Some(place) = self.bytes.to_mut().get_mut(OFFSET) {
+            place.copy_from_slice(&offset);
         }
     }
 }
@@ -52,8 +68,12 @@ impl<'b> PictureFile<'b> {
 fn directories(bytes: &[u8]) -> Vec<u32> {
     let Ok(mut decoder) = Decoder::new(Cursor::new(bytes)) else { return Vec::new() };
     let (mut next, mut seen, mut found) = (first_directory(bytes), BTreeSet::new(), Vec::new());
+    // Directories that lie upon each other would be endless work.
+    let mut entries = bytes.len() / ENTRY_BYTES;
     while let Some(at) = next.filter(|&at| at != 0 && seen.len() < MOST_DIRECTORIES && seen.insert(at)) {
         let Ok(directory) = decoder.read_directory(IfdPointer(at.into())) else { break };
+        let Some(left) = entries.checked_sub(directory.len()) else { break };
+        entries = left;
         let kind = decoder.read_directory_tags(&directory).find_tag_unsigned::<u32>(Tag::NewSubfileType);
         if kind.ok().flatten().unwrap_or_default() & IS_SMALLER_COPY == 0 {
             found.push(at);
@@ -74,19 +94,6 @@ fn is_little_endian(bytes: &[u8]) -> bool {
 fn first_directory(bytes: &[u8]) -> Option<u32> {
     let offset: [u8; 4] = bytes.get(OFFSET)?.try_into().ok()?;
     Some(if is_little_endian(bytes) { u32::from_le_bytes(offset) } else { u32::from_be_bytes(offset) })
-}
-
-/// The file as if a page were its first, because decoders read the first.
-fn with_first_directory(bytes: &[u8], directory: u32) -> Cow<'_, [u8]> {
-    if first_directory(bytes) == Some(directory) {
-        return Cow::Borrowed(bytes);
-    }
-    let mut changed = bytes.to_vec();
-    let offset = if is_little_endian(bytes) { directory.to_le_bytes() } else { directory.to_be_bytes() };
-    if let Some(place) = changed.get_mut(OFFSET) {
-        place.copy_from_slice(&offset);
-    }
-    Cow::Owned(changed)
 }
 
 #[cfg(test)]
@@ -111,9 +118,10 @@ mod tests {
     }
 
     fn read(bytes: &[u8]) -> Vec<(usize, u8)> {
-        let file = PictureFile::open(bytes);
-        let decode = |page| file.decode(page).map(|picture| (picture.width, picture.pixels[0]));
-        (0..file.pages()).map(|page| decode(page).unwrap()).collect()
+        let mut file = PictureFile::open(bytes);
+        (0..file.pages())
+            .map(|page| file.decode(page).map(|picture| (picture.width, picture.pixels[0])).unwrap())
+            .collect()
     }
 
     #[test]

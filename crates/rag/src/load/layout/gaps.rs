@@ -24,19 +24,23 @@ pub(super) fn runs(rows: &[PageRow]) -> Vec<Range<usize>> {
     let mut runs = Vec::new();
     let mut start = 0;
     while start < rows.len() {
-        let is_title = rows[start].is_numbered_title()
-            && rows.get(start + 1).is_some_and(|below| rows[start].size > HEADING_SIZE * below.size);
-        if !rows[start].is_split() || is_title || rows[start].is_code() && is_code_beside(rows, start) {
+        if !rows[start].is_split() || is_title(rows, start) || rows[start].is_code() && is_code_beside(rows, start) {
             start += 1;
             continue;
         }
         let end = last_cell_lines(rows, start..end_of_run(rows, start));
         let least = runs.last().map_or(0, |run: &Range<usize>| run.end);
-        let first = if start > least && is_header_above(&rows[start - 1], &rows[start]) { start - 1 } else { start };
+        let has_header = start > least && is_header_above(&rows[start - 1], &rows[start]) && !is_title(rows, start - 1);
+        let first = if has_header { start - 1 } else { start };
         runs.push(first..end);
         start = end;
     }
     runs
+}
+
+/// Whether a row is the number and the title of a section, in a larger font than the row below.
+fn is_title(rows: &[PageRow], at: usize) -> bool {
+    rows[at].is_numbered_title() && rows.get(at + 1).is_some_and(|below| rows[at].size > HEADING_SIZE * below.size)
 }
 
 /// Whether a row above the first one of a table has narrow gaps, but begins where the columns begin.
@@ -89,7 +93,8 @@ fn last_cell_lines(rows: &[PageRow], run: Range<usize>) -> usize {
         let row = &rows[end];
         let begins_below = |above: &Phrase| (above.area.left - row.area.left).abs() < 2.0;
         let is_cell_line = row.area.width() < 0.6 * area.width() && rows[end - 1].phrases.iter().any(begins_below);
-        if row.is_split() || !is_cell_line {
+        let is_heading = row.is_bold() && row.size > HEADING_SIZE * rows[end - 1].size;
+        if row.is_split() || is_heading || !is_cell_line {
             break;
         }
         end += 1;

@@ -38,7 +38,6 @@ impl PageRow {
             && words().any(|word| word.is_fixed)
     }
 
-    /// Whether points lead from a title to the number of its page.
     /// Whether all of its words are bold.
     pub(super) fn is_bold(&self) -> bool {
         let mut words = self.phrases.iter().flat_map(|phrase| &phrase.words).peekable();
@@ -50,6 +49,7 @@ impl PageRow {
         self.phrases.len() == 2 && self.is_bold() && lists::is_section_number(&self.phrases[0].text())
     }
 
+    /// Whether points lead from a title to the number of its page.
     pub(super) fn has_leader(&self) -> bool {
         let points = |word: &Word| word.text.len() > 5 && word.text.bytes().all(|byte| byte == b'.');
         let words = || self.phrases.iter().flat_map(|phrase| &phrase.words);
