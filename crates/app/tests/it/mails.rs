@@ -174,10 +174,12 @@ async fn a_passage_is_marked_on_the_page_of_its_document() {
     let owls = service.json("/rag/retrieve?query=owls+hunt+at+night").await;
     let id = owls["passages"][0]["id"].as_str().unwrap();
     assert_eq!(service.get(&format!("/rag/sources/{id}/page")).await.status(), 404);
-    // The document is gone: its text is still served, and its page is not.
+    // The document is gone: its text is still served, and a page of it that was not drawn shortly before is not.
     std::fs::remove_file(workspace.file("documents/birds.pdf")).unwrap();
     let found = service.json("/rag/retrieve?query=eagle+owl+2400+hare&top_k=3").await;
     let source = found["passages"].as_array().unwrap().iter().find(|passage| passage["file"] == "birds.pdf").unwrap();
-    let gone = service.get(&format!("/rag/sources/{}/page.png", source["id"].as_str().unwrap())).await;
+    let other_page = 3 - source["page"].as_u64().unwrap();
+    let gone =
+        service.get(&format!("/rag/sources/{}/page.png?number={other_page}", source["id"].as_str().unwrap())).await;
     assert_eq!(gone.status(), 404);
 }
