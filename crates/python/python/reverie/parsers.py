@@ -41,7 +41,7 @@ class Ocr(Component):
     """`ocr`: reads pictures of text: scanned pages, photographs of documents, screenshots.
 
     When to use it: for scanned PDFs, and for PNG, JPEG, TIFF and WebP files. Pages with letters are read as `layout`
-    reads them; only those without are drawn and recognized, about one in a second on two cores.
+    reads them; only those without are drawn and recognized, about 0.8 in a second on two cores.
 
     Args:
         dots_per_inch: How finely a page of a PDF is drawn before it is read, in dots per inch, 72 to 600. Default 200.
