@@ -131,7 +131,7 @@ impl TextRecognizer {
 
 /// A line where it is on the picture.
 #[derive(Debug, Clone)]
-struct ReadLine {
+struct PlacedLine {
     text: String,
     confidence: f32,
     rectangle: Rectangle,
@@ -203,7 +203,7 @@ impl OcrEngine {
         picture: &Picture,
         boxes: &[TextBox],
         known: Vec<(usize, RecognizedText)>,
-    ) -> Result<Vec<ReadLine>, Error> {
+    ) -> Result<Vec<PlacedLine>, Error> {
         let is_level = |found: &TextBox| direction::directions(&found.rectangle).first() == Some(&0);
         let mut best = vec![RecognizedText::default(); boxes.len()];
         // Lines on their side were read across, which is none of their directions.
@@ -225,7 +225,7 @@ impl OcrEngine {
                 }
             }
         }
-        let line = |(RecognizedText { text, confidence }, found): (RecognizedText, &TextBox)| ReadLine {
+        let line = |(RecognizedText { text, confidence }, found): (RecognizedText, &TextBox)| PlacedLine {
             text: text.trim().to_owned(),
             confidence,
             rectangle: found.rectangle,
@@ -261,7 +261,7 @@ impl OcrEngine {
 }
 
 /// How far most lines rise or fall, in radians.
-fn slope(lines: &[ReadLine]) -> f32 {
+fn slope(lines: &[PlacedLine]) -> f32 {
     let mut angles: Vec<(f32, f32)> = lines
         .iter()
         .map(|line| &line.rectangle)
@@ -272,9 +272,9 @@ fn slope(lines: &[ReadLine]) -> f32 {
 }
 
 /// The lines on a page that is turned so that most of them are level.
-fn straight(lines: Vec<ReadLine>, slope: f32) -> Vec<RecognizedLine> {
+fn straight(lines: Vec<PlacedLine>, slope: f32) -> Vec<RecognizedLine> {
     let (sin, cos) = slope.sin_cos();
-    let place = |line: ReadLine| {
+    let place = |line: PlacedLine| {
         let Rectangle { center, width, height, .. } = line.rectangle;
         let middle = Point::new(center.x * cos + center.y * sin, center.y * cos - center.x * sin);
         RecognizedLine {
@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn lines_of_a_page_that_lies_askew_are_put_straight() {
         let (sin, cos) = 2_f32.to_radians().sin_cos();
-        let line = |x: f32, y: f32, text: &str| ReadLine {
+        let line = |x: f32, y: f32, text: &str| PlacedLine {
             text: text.to_owned(),
             confidence: 1.0,
             rectangle: Rectangle {
