@@ -3,10 +3,10 @@
 
     benches/parse/damaged.py CORPUS --reverie target/release/reverie [--files 200] [--seed 1] [--parsers text layout]
 
-For each ending it writes so many damaged files: cut off, with bytes changed, pieces taken out, doubled or exchanged with another
-file, numbers made huge; in archives also within a member, which is packed again, so that the damage reaches the parser. Each parser
-reads them in a run with one question. Printed are the files, those that gave documents, those that were rejected, the time and
-the peak of memory of all processes; and each file that is in neither list. Exit status 1 if there is one, or a run fails.
+For each ending it writes damaged files: cut off, with changed bytes, with pieces removed, doubled or exchanged with another file, or
+with huge numbers. In archives it mostly damages a member and packs it again, so that the damage reaches the parser. Each parser reads
+all files in a run with one question. The script prints how many files gave documents or were rejected, which were lost, the time, and
+the peak memory of all processes. Exit status 1 if a file was lost or a run failed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 ARCHIVES = {"docx", "epub", "odp", "ods", "odt", "pptx", "xlsx"}
-PICTURES = {"jpg", "png", "tiff", "webp"}
 CLEAN = "The ferry to Moreton leaves at seven in the morning, and returns at nine in the evening."
 EXPERIMENT = """name = "damaged"
 store = "store"
@@ -94,11 +93,11 @@ def damage_member(whole: bytes, other: bytes, dice: random.Random) -> bytes:
     return target.getvalue()
 
 
-def write_files(corpus: Path, docs: Path, count: int, dice: random.Random) -> dict[str, int]:
-    """The damaged files, and how many there are of each ending."""
+def write_files(corpus: Path, docs: Path, count: int, dice: random.Random) -> list[str]:
+    """Writes the damaged files: so many of each ending. Returns the endings."""
     of_ending = defaultdict(list)
     for path in sorted(corpus.rglob("*.*")):
-        # Large pictures take long to read, and are damaged no other way.
+        # Large pictures only take longer to read.
         if path.name != "truth.json" and 0 < path.stat().st_size < 400_000:
             of_ending[path.suffix[1:]].append(path.read_bytes())
     for ending, files in of_ending.items():
@@ -106,7 +105,7 @@ def write_files(corpus: Path, docs: Path, count: int, dice: random.Random) -> di
             whole, other = dice.choice(files), dice.choice(files)
             inner = ending in ARCHIVES and dice.random() < 0.7
             (docs / f"{ending}-{number:04}.{ending}").write_bytes((damage_member if inner else damage)(whole, other, dice))
-    return {ending: count for ending in of_ending}
+    return sorted(of_ending)
 
 
 def processes(session: int) -> list[int]:
@@ -130,7 +129,7 @@ def memory_mb(session: int) -> float:
 
 
 def run(command: list[str], folder: Path, limit: float) -> tuple[int | None, str, str, float, float]:
-    """The status of a command (none if it took too long), what it printed, its seconds and its peak of memory."""
+    """Runs a command. Returns its exit status (none at the time limit), output, errors, seconds and peak memory in MB."""
     with (folder / "out").open("w") as out, (folder / "err").open("w") as err:
         begun, peak = time.monotonic(), 0.0
         process = subprocess.Popen(command, cwd=folder, stdout=out, stderr=err, start_new_session=True)
@@ -166,11 +165,12 @@ def judge(parser: str, folder: Path, reverie: Path, limit: float) -> bool:
     results = json.loads(out)
     rejected = {each["path"]: each["reason"] for each in results["rejected"]}
     documents = {path for table in (folder / "store").rglob("*.parquet") for path in paths_in(table)}
-    # A mailbox has no text of its own, so it is known by what is in it.
+    # A mailbox gives no document itself: its mails show that it was read.
     known = {path.split("/")[0] if ".mbox/" in path else path for path in documents | set(rejected)}
-    lost = sorted({path.name for path in (folder / "docs").iterdir()} - known)
+    written = {path.name for path in (folder / "docs").iterdir()}
+    lost = sorted(written - known)
     print(
-        f"{parser}: {len(list((folder / 'docs').iterdir()))} files gave {results['documents']} documents; {len(rejected)} files were "
+        f"{parser}: {len(written)} files gave {results['documents']} documents; {len(rejected)} files were "
         f"rejected, with those in mails; {len(lost)} were lost; {seconds:.0f} s, {peak:.0f} MB"
     )
     if lost or len(documents) != results["documents"]:
@@ -197,8 +197,8 @@ def main() -> int:
     given = options.parse_args()
     folder = given.folder or Path(tempfile.mkdtemp(prefix="damaged-"))
     (folder / "docs").mkdir(parents=True)
-    made = write_files(given.corpus, folder / "docs", given.files, random.Random(given.seed))
-    print(f"{folder}: {sum(made.values())} damaged files of {', '.join(sorted(made))}")
+    endings = write_files(given.corpus, folder / "docs", given.files, random.Random(given.seed))
+    print(f"{folder}: {given.files} damaged files of each ending: {', '.join(endings)}")
     (folder / "docs" / "clean.md").write_text(f"# Ferries\n\n{CLEAN}\n")
     question = {"id": "q1", "question": "When does the ferry leave?", "evidence": [{"document": "clean.md", "quote": CLEAN}]}
     (folder / "golden.jsonl").write_text(json.dumps(question) + "\n")

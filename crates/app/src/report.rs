@@ -40,7 +40,7 @@ async fn evidence_pages(session: &Session, results: &Results) -> Vec<EvidencePag
             if quote.is_empty() || !tried.insert((path, quote)) {
                 continue;
             }
-            // Evidence of the same document mostly stands together.
+            // The next piece of evidence is often in the same document, so that stays open.
             let document = match open.take().filter(|(of, _)| *of == path) {
                 Some((_, document)) => document,
                 None => corpus.open(path).await.ok().flatten(),

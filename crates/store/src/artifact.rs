@@ -394,9 +394,9 @@ impl ArtifactStore {
         self.forget_replaced(name, &checksum).await
     }
 
-    /// Writes the checksum of an object that is about to take the place of another. Before that, the other one gets a
-    /// checksum too if it has none: otherwise it would look damaged to whoever finds it beside the new checksum, after
-    /// a writer was killed between the two.
+    /// Writes the checksum of an object that is about to replace another. If the old object has no checksum, one is written
+    /// for it first. Otherwise, if the writer is killed before the object itself is written, the old object would look
+    /// damaged, because only the new checksum would be there.
     async fn write_replacing_checksum(&self, name: &str, checksum: &Checksum) -> Result<(), Error> {
         if self.object(name).has_checksum() && self.checksums_of(name).await?.is_empty() {
             let present = match self.local_path(name) {

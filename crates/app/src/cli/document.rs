@@ -146,14 +146,14 @@ impl DocumentPage {
             if !arguments.mark.is_empty() {
                 view.boxes.drain(..tables);
             }
+            // With --mark, only what was asked for is marked.
             let shows_unsure = arguments.mark.is_empty();
             let picture = if shows_unsure { view.marked_with_unsure_lines() } else { view.marked() };
             let picture = picture.to_png().map_err(CommandFailure::runtime)?;
             std::fs::write(file, picture)
                 .map_err(|error| CommandFailure::usage(format!("{} cannot be written: {error}", file.display())))?;
-            let unsure = match view.unsure_lines().count() {
+            let unsure = match view.unsure_lines().filter(|_| shows_unsure).count() {
                 0 => String::new(),
-                _ if !shows_unsure => String::new(),
                 1 => ", and a line that is unsure in red".to_owned(),
                 count => format!(", and {count} lines that are unsure in red"),
             };

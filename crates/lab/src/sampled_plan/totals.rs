@@ -128,8 +128,8 @@ impl Estimator<'_> {
         Estimate { estimate: end(share), low: end(found.low), high: end(found.high) }
     }
 
-    /// The number of documents. Where each file gives one, it is that of the files; otherwise a few mailboxes may hold most of
-    /// the documents, so it is as uncertain as the totals. It is never less than what was seen.
+    /// The number of documents. If each file gives one document, this is the number of files with documents. Otherwise a few
+    /// mailboxes may hold most documents, so the resampled interval is used. It is at least the number in the sample.
     fn documents(&self, with_documents: &Estimate<f64>, found: Estimate<f64>) -> Estimate<f64> {
         let seen = self.sampled.documents.len();
         if seen == self.sampled.files_with_documents() {

@@ -372,8 +372,8 @@ pub(crate) fn parse_recognized(
     })
 }
 
-/// The document of a picture, whose text `recognize` reads: one page, or those of a TIFF. A damaged page behind the first is
-/// left out, and told.
+/// The document of a picture, whose text `recognize` reads: one page, or several of a TIFF. If a page after the first is
+/// damaged, it is skipped and listed among the problems.
 ///
 /// # Errors
 /// If the first page is damaged, if one is too large, if there are more than the limits allow or none has a text, and those
@@ -430,7 +430,7 @@ pub(crate) fn view_page(
     recognize: &dyn Fn(&Picture) -> Option<RecognizedPage>,
 ) -> Result<Option<PageView>, LoadError> {
     limits.check_file(bytes.len() as u64)?;
-    // A picture is recognized as the parser `ocr` sees it, which is finer than what is shown.
+    // What is recognized has the resolution that the parser `ocr` uses, which is higher than that of the view.
     let (mut drawn, seen) = if Picture::is_picture(bytes) {
         let mut file = PictureFile::open(bytes);
         let Some(place) = (page as usize).checked_sub(1).filter(|&place| place < file.pages()) else { return Ok(None) };
@@ -438,14 +438,13 @@ pub(crate) fn view_page(
         let picture = seen.clone().in_colour(VIEWED_PIXELS);
         (LetteredPicture { picture, letters: Vec::new() }, Some(seen))
     } else if sniff::format(path, bytes) == Ok(Format::Pdf) {
-        let Some(drawn) = pdf::view(bytes, page, dots_per_inch)? else { return Ok(None) };
-        let seen = if drawn.letters.is_empty() { pdf::picture(bytes, page, RECOGNIZED_DOTS)? } else { None };
-        (drawn, seen)
+        let Some(drawn) = pdf::view(bytes, page, dots_per_inch, RECOGNIZED_DOTS)? else { return Ok(None) };
+        drawn
     } else {
         return Ok(None);
     };
     let mut lines = Vec::new();
-    if let Some(seen) = seen.filter(|_| drawn.letters.is_empty())
+    if let Some(seen) = seen
         && let Some(found) = recognize(&seen)
     {
         lines = page_places::read_lines(&seen, &found);

@@ -151,24 +151,28 @@ pub(super) fn parse_recognized(
     finish(layout::document(pages, &facts.bookmarks, limits)?, facts)
 }
 
-/// A page of a PDF as a picture in colour, with its letters. None if there is no such page.
+/// A page of a PDF as a picture in colour, with its letters. A page without letters comes with a second picture for
+/// recognition, in grey and with `recognized_dots` per inch. None if there is no such page.
 ///
 /// # Errors
 /// If the file cannot be opened, or the page cannot be drawn.
-pub(super) fn view(bytes: &[u8], number: u32, dots_per_inch: u32) -> Result<Option<LetteredPicture>, LoadError> {
+pub(super) fn view(
+    bytes: &[u8],
+    number: u32,
+    dots_per_inch: u32,
+    recognized_dots: u32,
+) -> Result<Option<(LetteredPicture, Option<Picture>)>, LoadError> {
     if number == 0 {
         return Ok(None);
     }
-    let view = OpenPdf::open(bytes)?.view(number, dots_per_inch)?;
-    view.transpose().map_err(|reason| LoadError::Broken(reason.in_words().to_owned()))
-}
-
-/// A page of a PDF as a grey picture. None if it cannot be drawn.
-///
-/// # Errors
-/// If the file cannot be opened.
-pub(super) fn picture(bytes: &[u8], number: u32, dots_per_inch: u32) -> Result<Option<Picture>, LoadError> {
-    Ok(OpenPdf::open(bytes)?.draw(number, dots_per_inch)?.ok().map(|(picture, _)| picture))
+    let pdf = OpenPdf::open(bytes)?;
+    let Some(view) = pdf.view(number, dots_per_inch)? else { return Ok(None) };
+    let drawn = view.map_err(|reason| LoadError::Broken(reason.in_words().to_owned()))?;
+    let recognized = match drawn.letters.is_empty() {
+        true => pdf.draw(number, recognized_dots)?.ok().map(|(picture, _)| picture),
+        false => None,
+    };
+    Ok(Some((drawn, recognized)))
 }
 
 /// A PDF that is being read, in this process or in others.

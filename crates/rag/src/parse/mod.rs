@@ -113,8 +113,8 @@ impl ParseConfig {
         Ok(ParserChoice { patterns, formats, default: make(&self.default)? })
     }
 
-    /// Tells of the path of a PDF whether it is read here. The PDFs that a program or a function of the user reads need no
-    /// library for PDFs.
+    /// Returns a function that says whether Reverie itself reads the PDF of a path. It does not if a program or a function of
+    /// the user does, and then no PDF library is needed.
     pub fn reads_pdf(&self) -> impl Fn(&str) -> bool {
         let is_external = |parser: &ParserConfig| matches!(parser, ParserConfig::Command(_) | ParserConfig::Python(_));
         let choice = self.choice(|parser| Ok(!is_external(parser))).ok();

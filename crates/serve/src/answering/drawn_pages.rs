@@ -1,5 +1,5 @@
-//! Pages of documents that are drawn to be looked at. The boxes and the picture of a page are asked for apart, and the page of
-//! a scan takes a second to read, so a page is drawn once for all who ask for it within a minute.
+//! Pages of documents, drawn to be looked at. A client requests the boxes and the picture of a page separately, and reading a
+//! scanned page takes a second, so a page is drawn once and kept for a minute.
 
 use super::{admission::AdmissionQueue, deadline::Deadline, served::ServedPipeline};
 use crate::error::ApiError;
@@ -59,8 +59,8 @@ impl DrawnPages {
         }
     }
 
-    /// Draws a page of a document of a pipeline. If the deadline comes first, the page is drawn to its end all the same, which
-    /// counts among those that are drawn at once, and whoever asks again gets it.
+    /// Draws a page of a document of a pipeline. A request that reaches its deadline fails, but the drawing goes on: it keeps
+    /// its permit, and the next request for the page gets the result.
     ///
     /// # Errors
     /// If the document is damaged, or cannot be read now; 503 if too many pages are drawn, 504 at the deadline.
@@ -89,7 +89,7 @@ impl DrawnPages {
         let (drawn, until) = (self.clone(), *deadline);
         let drawing = tokio::spawn(async move {
             let page = async {
-                // Who asked has left: nobody waits for this drawing.
+                // The request has ended, so nobody needs the page.
                 if until.left().is_zero() {
                     return Err(drawn.drawing.waited_too_long());
                 }
@@ -141,7 +141,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_failure_is_not_kept_and_few_pages_are_drawn_at_once() {
         let pages = Arc::new(DrawnPages::new());
-        // Ten wait for a page that cannot be drawn; after their time it is not drawn once more.
+        // Ten requests want a page that cannot be drawn. It is not tried again after their deadline.
         let (short, tried) = (Deadline::after(Duration::from_secs(5)), Arc::new(AtomicUsize::new(0)));
         let fails = (0..10).map(|_| {
             let (tried, pages, short) = (tried.clone(), &pages, &short);

@@ -1,6 +1,6 @@
-//! A file of a picture. One in the format TIFF may have several pages, as fax machines and scanners write it.
+//! Picture files. A TIFF may have several pages: fax machines and scanners write such files.
 //!
-//! Source: TIFF 6.0 (Adobe 1992). Each page has a directory, which tells where the next one is.
+//! Source: TIFF 6.0 (Adobe 1992). A directory describes a page and holds the offset of the next directory.
 
 use super::picture::{Picture, PictureError};
 use image::ImageFormat;
@@ -10,7 +10,9 @@ use tiff::{
     tags::{IfdPointer, Tag},
 };
 
-/// Directories of a file that are looked at.
+/// The bytes of a file that hold the offset of its first directory.
+const OFFSET: std::ops::Range<usize> = 4..8;
+/// The most directories of a file that are read.
 const MOST_DIRECTORIES: usize = 10_000;
 /// An entry of a directory has so many bytes.
 const ENTRY_BYTES: usize = 12;
@@ -68,7 +70,7 @@ impl<'b> PictureFile<'b> {
 fn directories(bytes: &[u8]) -> Vec<u32> {
     let Ok(mut decoder) = Decoder::new(Cursor::new(bytes)) else { return Vec::new() };
     let (mut next, mut seen, mut found) = (first_directory(bytes), BTreeSet::new(), Vec::new());
-    // Directories that lie upon each other would be endless work.
+    // Overlapping directories could have far more entries than the file has room for.
     let mut entries = bytes.len() / ENTRY_BYTES;
     while let Some(at) = next.filter(|&at| at != 0 && seen.len() < MOST_DIRECTORIES && seen.insert(at)) {
         let Ok(directory) = decoder.read_directory(IfdPointer(at.into())) else { break };
@@ -83,10 +85,7 @@ fn directories(bytes: &[u8]) -> Vec<u32> {
     found
 }
 
-/// Where the offset of the first directory stands in the head of a file.
-const OFFSET: std::ops::Range<usize> = 4..8;
-
-/// Whether the bytes of numbers run from the smallest.
+/// Whether numbers begin with their lowest byte.
 fn is_little_endian(bytes: &[u8]) -> bool {
     bytes.starts_with(b"II")
 }
@@ -101,7 +100,8 @@ mod tests {
     use super::*;
     use tiff::encoder::{TiffEncoder, colortype::Gray8};
 
-    /// A file with a page of each of these greys, every one a pixel wider than the last; a smaller copy stands behind the first.
+    /// A file with a page for each of these greys. Each page is a pixel wider than the one before, and a smaller copy follows
+    /// the first page.
     fn written(greys: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut encoder = TiffEncoder::new(Cursor::new(&mut bytes)).unwrap();

@@ -38,6 +38,11 @@ pub(super) fn runs(rows: &[PageRow]) -> Vec<Range<usize>> {
     runs
 }
 
+/// Whether a row below others is a heading: it is bold, and its font is larger than this size.
+fn is_heading(row: &PageRow, above: f32) -> bool {
+    row.is_bold() && row.size > HEADING_SIZE * above
+}
+
 /// Whether a row is the number and the title of a section, in a larger font than the row below.
 fn is_title(rows: &[PageRow], at: usize) -> bool {
     rows[at].is_numbered_title() && rows.get(at + 1).is_some_and(|below| rows[at].size > HEADING_SIZE * below.size)
@@ -59,9 +64,8 @@ fn end_of_run(rows: &[PageRow], start: usize) -> usize {
         let row = &rows[next];
         let pitch = row.baseline - rows[next - 1].baseline;
         let is_far = pitch > ROW_DISTANCE * row.size.max(rows[next - 1].size);
-        let is_heading = row.is_bold()
-            && row.size > HEADING_SIZE * rows[start..next].iter().map(|above| above.size).fold(0.0, f32::max);
-        if is_far || is_heading || row.is_code() && is_code_beside(rows, next) {
+        let largest = rows[start..next].iter().map(|above| above.size).fold(0.0, f32::max);
+        if is_far || is_heading(row, largest) || row.is_code() && is_code_beside(rows, next) {
             break;
         }
         let is_within = row.area.left >= area.left - row.size && row.area.right <= area.right + row.size;
@@ -93,8 +97,7 @@ fn last_cell_lines(rows: &[PageRow], run: Range<usize>) -> usize {
         let row = &rows[end];
         let begins_below = |above: &Phrase| (above.area.left - row.area.left).abs() < 2.0;
         let is_cell_line = row.area.width() < 0.6 * area.width() && rows[end - 1].phrases.iter().any(begins_below);
-        let is_heading = row.is_bold() && row.size > HEADING_SIZE * rows[end - 1].size;
-        if row.is_split() || is_heading || !is_cell_line {
+        if row.is_split() || is_heading(row, rows[end - 1].size) || !is_cell_line {
             break;
         }
         end += 1;

@@ -51,9 +51,8 @@ impl RunningTexts {
         kept
     }
 
-    /// Whether a phrase is the number of its page, or stands on another page nearby too. Pages further away do not count: the
-    /// first line of a listing may be that of another one, and what is read must not depend on how many pages are read at
-    /// once.
+    /// Whether a phrase is the number of its page, or also stands on a page nearby. Pages further away do not count: two
+    /// listings may begin with the same line, and the text of a page must not depend on how many pages are read at once.
     fn is_repeated(&self, page: u32, phrase: &Phrase, row: &[Phrase], height: f32) -> bool {
         if !is_at_end(phrase, height) {
             return false;

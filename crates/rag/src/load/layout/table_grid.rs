@@ -52,9 +52,9 @@ impl TableGrid {
         (1 + usize::from(spans)).min(most)
     }
 
-    /// Divides rows that have no lines between them: all their cells have the same number of lines, at the same heights,
-    /// and do not look like texts that were wrapped. A cell that covers rows above too, such as one beside a heading of the
-    /// other columns, is divided with them.
+    /// Divides a row into its lines of text, where no rule was drawn between them: all its cells have the same number of
+    /// lines at the same heights, and the lines do not look wrapped. A cell that also covers rows above is divided too, such
+    /// as a cell beside the heading of the other columns.
     pub(super) fn divide_rows(&mut self) {
         let mut row = 0;
         while row < self.rows {

@@ -75,15 +75,15 @@ struct PdfWorker {
     answered: u32,
 }
 
-/// A segment that is read beside others has no fewer pages.
+/// A PDF is divided into segments of at least so many pages.
 const LEAST_SEGMENT_PAGES: u32 = 40;
 
 fn most_processes() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The pages of a file in segments of about the same length, for so many free processes. Each segment costs the pages
-/// around it, so a file of few pages is not divided. What is read does not depend on where it is divided.
+/// Divides the pages of a file into segments of about equal length, for so many free processes. For each segment the pages
+/// around it are read too, so a short file stays whole. The text does not depend on where the file is divided.
 fn segments(pages: u32, free: usize) -> Vec<RangeInclusive<u32>> {
     let free = u32::try_from(free).unwrap_or(u32::MAX).clamp(1, (pages / LEAST_SEGMENT_PAGES).max(1));
     let count = match pages.div_ceil(SEGMENT_PAGES) {
@@ -95,7 +95,7 @@ fn segments(pages: u32, free: usize) -> Vec<RangeInclusive<u32>> {
 }
 
 impl PdfPool {
-    /// How many processes may begin to work now.
+    /// How many more processes may work now.
     fn free(&self) -> usize {
         most_processes().saturating_sub(lock(&self.state).working)
     }
