@@ -8,6 +8,7 @@ use rag::{
     parse::view_page,
 };
 use std::sync::{Arc, OnceLock};
+use store::Key;
 
 /// How finely a page is drawn to be looked at, in dots per inch.
 pub const VIEW_DOTS: u32 = 110;
@@ -52,6 +53,17 @@ impl CorpusPages {
         let bytes = self.read(path).await?;
         let (path, limits) = (path.to_owned(), self.limits.clone());
         Ok(bytes.map(|bytes| DocumentPages { path, bytes, limits, parsed: Arc::default() }))
+    }
+
+    /// A key of the bytes that a document has now; none if it is not there.
+    ///
+    /// # Errors
+    /// If it cannot be read now.
+    pub async fn content_key(&self, path: &str) -> Result<Option<Key>, Error> {
+        match self.read(path).await? {
+            Some(bytes) => Ok(Some(compute(move || Key::of_bytes(&bytes)).await?)),
+            None => Ok(None),
+        }
     }
 
     /// The bytes of a document; none if it is not there.

@@ -22,6 +22,7 @@ use rag::{
 };
 use serde::Serialize;
 use std::{collections::BTreeSet, pin::pin, sync::Arc};
+use store::Key;
 use tokio::sync::OnceCell;
 
 /// A question, the passages that were found, and the answer.
@@ -327,6 +328,17 @@ impl RunPipeline {
     /// of a PDF or a picture.
     pub fn can_view(&self, document: &str) -> bool {
         self.documents.is_some() && has_drawn_pages(document)
+    }
+
+    /// A key of the bytes that a document has now; none if it cannot be reached from here.
+    ///
+    /// # Errors
+    /// If it cannot be read now.
+    pub async fn document_key(&self, document: &str) -> Result<Option<Key>, Error> {
+        match &self.documents {
+            Some(documents) => documents.content_key(document).await,
+            None => Ok(None),
+        }
     }
 
     /// A page of a document, with the places of these texts on it. None if the document cannot be reached from here,

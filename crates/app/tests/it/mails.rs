@@ -171,15 +171,26 @@ async fn a_passage_is_marked_on_the_page_of_its_document() {
         assert!(picture.bytes().await.unwrap().starts_with(b"\x89PNG"));
         assert_eq!(service.get(&format!("/rag/sources/{id}/page.png?number=99")).await.status(), 404);
     }
+    // The page is drawn anew as soon as its document has changed.
+    let picture = async || {
+        let found = service.json("/rag/retrieve?query=eagle+owl+2400+hare&top_k=3").await;
+        let passages = found["passages"].as_array().unwrap();
+        let source = passages.iter().find(|passage| passage["file"] == "birds.pdf").unwrap();
+        let id = source["id"].as_str().unwrap();
+        service.get(&format!("/rag/sources/{id}/page.png")).await.bytes().await.unwrap()
+    };
+    let before = picture().await;
+    assert!(before == picture().await, "a page that has not changed has the same picture");
+    let changed = String::from_utf8(pdf(2)).unwrap().replace("2400 g", "9999 g");
+    workspace.write("documents/birds.pdf", changed);
+    assert!(before != picture().await, "the picture is that of the changed document");
     let owls = service.json("/rag/retrieve?query=owls+hunt+at+night").await;
     let id = owls["passages"][0]["id"].as_str().unwrap();
     assert_eq!(service.get(&format!("/rag/sources/{id}/page")).await.status(), 404);
-    // The document is gone: its text is still served, and a page of it that was not drawn shortly before is not.
+    // The document is gone: its text is still served, and its pages are not, not even the one just drawn.
     std::fs::remove_file(workspace.file("documents/birds.pdf")).unwrap();
     let found = service.json("/rag/retrieve?query=eagle+owl+2400+hare&top_k=3").await;
     let source = found["passages"].as_array().unwrap().iter().find(|passage| passage["file"] == "birds.pdf").unwrap();
-    let other_page = 3 - source["page"].as_u64().unwrap();
-    let gone =
-        service.get(&format!("/rag/sources/{}/page.png?number={other_page}", source["id"].as_str().unwrap())).await;
+    let gone = service.get(&format!("/rag/sources/{}/page.png", source["id"].as_str().unwrap())).await;
     assert_eq!(gone.status(), 404);
 }

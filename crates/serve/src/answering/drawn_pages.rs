@@ -1,5 +1,6 @@
 //! Pages of documents, drawn to be looked at. A client requests the boxes and the picture of a page separately, and reading a
-//! scanned page takes a second, so a page is drawn once and kept for a minute.
+//! scanned page takes a second, so pages that were drawn are kept for an hour. A kept page is shown only while its document
+//! has the same bytes.
 
 use super::{admission::AdmissionQueue, deadline::Deadline, served::ServedPipeline};
 use crate::error::ApiError;
@@ -13,12 +14,14 @@ use store::{Key, KeyBuilder};
 
 /// Pages that are drawn at once: each uses several cores.
 const AT_ONCE: usize = 2;
+/// Documents that are read at once, to see whether they have changed.
+const READ_AT_ONCE: usize = 4;
 /// Requests that may wait for others.
 const WAITING: usize = 32;
 /// The pictures that are kept, in bytes: some ten pages of paper.
 const KEPT_BYTES: u64 = 48 << 20;
-/// How long a page is kept: its document may change.
-const KEPT_FOR: Duration = Duration::from_secs(60);
+/// How long a page is kept. It may lack what could not be read at that time.
+const KEPT_FOR: Duration = Duration::from_secs(3600);
 
 /// A page of a document, and the passage that is marked on it.
 #[derive(Debug, Clone)]
@@ -28,10 +31,10 @@ pub(crate) struct WantedPage {
     pub(crate) passage: String,
 }
 
-/// A page, or none if the document has no such page or cannot be reached.
+/// A page that is kept.
 #[derive(Clone)]
 struct DrawnPage {
-    view: Option<Arc<PageView>>,
+    view: Arc<PageView>,
     since: Instant,
 }
 
@@ -41,7 +44,7 @@ struct PictureSize;
 
 impl Weighter<Key, DrawnPage> for PictureSize {
     fn weight(&self, _: &Key, page: &DrawnPage) -> u64 {
-        page.view.as_ref().map_or(0, |view| view.picture.pixels.len() as u64) + 500
+        page.view.picture.pixels.len() as u64 + 500
     }
 }
 
@@ -49,6 +52,7 @@ impl Weighter<Key, DrawnPage> for PictureSize {
 pub(crate) struct DrawnPages {
     pages: Cache<Key, DrawnPage, PictureSize>,
     drawing: AdmissionQueue,
+    reading: AdmissionQueue,
 }
 
 impl DrawnPages {
@@ -56,25 +60,52 @@ impl DrawnPages {
         Self {
             pages: Cache::with_weighter(16, KEPT_BYTES, PictureSize),
             drawing: AdmissionQueue::new(AT_ONCE, WAITING),
+            reading: AdmissionQueue::new(READ_AT_ONCE, WAITING),
         }
     }
 
     /// Draws a page of a document of a pipeline. A request that reaches its deadline fails, but the drawing goes on: it keeps
-    /// its permit, and the next request for the page gets the result.
+    /// its permit, and the next request for the page gets the result. None if the document has no such page or cannot be
+    /// reached.
     ///
     /// # Errors
-    /// If the document is damaged, or cannot be read now; 503 if too many pages are drawn, 504 at the deadline.
+    /// If the document is damaged, or cannot be read now; 503 if too many are read or drawn, 504 at the deadline.
     pub(crate) async fn draw(
         self: &Arc<Self>,
         served: &ServedPipeline,
         wanted: &WantedPage,
         deadline: &Deadline,
     ) -> Result<Option<Arc<PageView>>, ApiError> {
+        let Some(content) = self.content_key(served, &wanted.file, deadline).await? else { return Ok(None) };
         let key = KeyBuilder::new("page").field("version", &served.version).field("file", &wanted.file);
-        let key = key.field("number", &wanted.number).field("passage", &wanted.passage).finish();
+        let key =
+            key.field("content", &content).field("number", &wanted.number).field("passage", &wanted.passage).finish();
         let (pipeline, wanted) = (served.pipeline.clone(), wanted.clone());
-        let draw = async move { pipeline.page_view(&wanted.file, wanted.number, vec![wanted.passage]).await };
+        let draw = async move {
+            let view = pipeline.page_view(&wanted.file, wanted.number, vec![wanted.passage]).await?;
+            // What was drawn may be another content than the one of the key: then it is not kept, and not shown.
+            let has_changed = view.is_some() && pipeline.document_key(&wanted.file).await? != Some(content);
+            Ok(view.filter(|_| !has_changed))
+        };
         self.once(key, deadline, draw).await
+    }
+
+    /// A key of the bytes that a document has now; none if it cannot be reached. A request that reaches its deadline fails,
+    /// but the reading keeps its permit to the end.
+    async fn content_key(
+        self: &Arc<Self>,
+        served: &ServedPipeline,
+        file: &str,
+        deadline: &Deadline,
+    ) -> Result<Option<Key>, ApiError> {
+        let (pages, pipeline) = (self.clone(), served.pipeline.clone());
+        let (file, until) = (file.to_owned(), *deadline);
+        let reading = tokio::spawn(async move {
+            let _permit = pages.reading.enter(until.left()).await?;
+            Ok::<_, ApiError>(pipeline.document_key(&file).await?)
+        });
+        let ended = async { reading.await.map_err(|error| lab::Error::Unusable(error.to_string())) };
+        deadline.limit(ended).await?
     }
 
     async fn once(
@@ -91,16 +122,21 @@ impl DrawnPages {
             let page = async {
                 // The request has ended, so nobody needs the page.
                 if until.left().is_zero() {
-                    return Err(drawn.drawing.waited_too_long());
+                    return Err(Some(drawn.drawing.waited_too_long()));
                 }
-                let _permit = drawn.drawing.enter(until.left()).await?;
-                let view = draw.await.map_err(ApiError::from)?.map(Arc::new);
-                Ok::<_, ApiError>(DrawnPage { view, since: Instant::now() })
+                let _permit = drawn.drawing.enter(until.left()).await.map_err(Some)?;
+                // That there is no such page is not kept.
+                let view = draw.await.map_err(|error| Some(ApiError::from(error)))?.ok_or(None)?;
+                Ok(DrawnPage { view: Arc::new(view), since: Instant::now() })
             };
             drawn.pages.get_or_insert_async(&key, page).await
         });
         let ended = async { drawing.await.map_err(|error| lab::Error::Unusable(error.to_string())) };
-        Ok(deadline.limit(ended).await??.view)
+        match deadline.limit(ended).await? {
+            Ok(page) => Ok(Some(page.view)),
+            Err(None) => Ok(None),
+            Err(Some(error)) => Err(error),
+        }
     }
 }
 
