@@ -43,6 +43,7 @@ pub use fetch::{
 pub use ledger::{Ledger, ModelUsage};
 pub use local::ocr::{
     MODEL as OCR_MODEL, Picture, PictureError, PictureFile, RecognizedLine, RecognizedPage, TextRecognizer,
+    quantization as ocr_quantization,
 };
 pub use model::{
     Absence, BatchEndpoint, BatchLine, BatchSettings, BatchState, COMMAND_SCHEME, Cap, Cause, ChatModel, ChatRequest,

@@ -29,8 +29,8 @@ class Layout(Component):
     """`layout`: PDFs by the places of their letters: columns one after another, tables with their rows and columns,
     headings, lists, listings and footnotes, without running headers and page numbers. Other files as `text` reads them.
 
-    When to use it: for PDFs with tables or columns. It takes about one and a half times the time of `text`, and no
-    model. Scanned pages have no letters, so it reads nothing on them.
+    When to use it: for PDFs with tables or columns. It takes about twice the time of `text`, and no model. Scanned
+    pages have no letters, so it reads nothing on them.
     """
 
     _name: ClassVar[str] = "layout"
@@ -41,7 +41,7 @@ class Ocr(Component):
     """`ocr`: reads pictures of text: scanned pages, photographs of documents, screenshots.
 
     When to use it: for scanned PDFs, and for PNG, JPEG, TIFF and WebP files. Pages with letters are read as `layout`
-    reads them; only those without are drawn and recognized, about 0.8 in a second on two cores.
+    reads them; only those without are drawn and recognized, about one in a second on two cores.
 
     Args:
         dots_per_inch: How finely a page of a PDF is drawn before it is read, in dots per inch, 72 to 600. Default 200.

@@ -1,7 +1,7 @@
 //! `layout`: PDFs by the places of their letters: columns one after another, tables with their rows and columns, headings,
 //! lists, listings and footnotes, without running headers and page numbers. Other files as `text` reads them.
 //!
-//! When to use it: for PDFs with tables or columns. It takes about one and a half times the time of `text`, and no model. Scanned
+//! When to use it: for PDFs with tables or columns. It takes about twice the time of `text`, and no model. Scanned
 //! pages have no letters, so it reads nothing on them.
 //!
 //! Tables are found by their drawn lines, or by the gaps between their columns; one that goes on over the next page is one.
@@ -14,7 +14,7 @@ use crate::{
     load::{self, ParseLimits},
 };
 
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 settings! {
     /// Settings of `layout`: there are none.

@@ -1,7 +1,7 @@
 //! `ocr`: reads pictures of text: scanned pages, photographs of documents, screenshots.
 //!
 //! When to use it: for scanned PDFs, and for PNG, JPEG, TIFF and WebP files. Pages with letters are read as
-//! [`layout`](super::layout) reads them; only those without are drawn and recognized, about 0.8 in a second on two cores.
+//! [`layout`](super::layout) reads them; only those without are drawn and recognized, about one in a second on two cores.
 //!
 //! ```toml
 //! [corpus]
@@ -28,7 +28,7 @@ use crate::{
 use models::{CpuBudget, ModelDirectory, OCR_MODEL, Picture, RecognizedPage, TextRecognizer};
 use std::sync::{Arc, Mutex};
 
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 const NAME: &str = "parse ocr";
 /// Pages with fewer or more dots per inch are not worth it.
 const DOTS: std::ops::RangeInclusive<u32> = 72..=600;

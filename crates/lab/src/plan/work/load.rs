@@ -43,6 +43,11 @@ impl DescribeWork for LoadWork {
             None => builder,
             Some(parser) => builder.field("parser", &(parser.version(), parser.settings_for_key())),
         };
+        let recognizes = |parser: &ParseConfig| parser.catalogue_models().contains(&models::OCR_MODEL);
+        let builder = match self.parser.as_deref().is_some_and(recognizes) {
+            true => builder.field("quantization", &models::ocr_quantization()),
+            false => builder,
+        };
         builder
             .field("version", &load::VERSION)
             .field("limits", &cx.inputs.experiment.corpus.limits)

@@ -56,7 +56,7 @@ impl Detector {
         let small = picture.resized(size(picture.width), size(picture.height));
         let (width, height) = (small.width.next_multiple_of(MULTIPLE), small.height.next_multiple_of(MULTIPLE));
         let input = input(&small, width, height);
-        let boxes = runtime::run(&mut self.session, [1, 3, height, width], &input, |_, map| {
+        let boxes = runtime::run(&mut self.session, [1, 3, height, width], &input, true, |_, map| {
             let map = Map { width, height, values: map };
             map.boxes()
         })?;

@@ -3,13 +3,15 @@
 //!
 //! Sources: PP-OCR (Du et al. 2020, arXiv:2009.09941) and its later versions; the constants are those of the package
 //! `rapidocr` 3.10, from which the files come. Differences: a page is looked at with at most a million pixels; instead of
-//! the network for directions, the confidence of five lines decides which way up a page is.
+//! the network for directions, the confidence of five lines decides which way up a page is; lines are read with 8-bit numbers
+//! (see [`quantization`]) where the processor has instructions for them.
 
 mod detection;
 mod direction;
 mod geometry;
 mod picture;
 mod picture_file;
+mod quantization;
 mod recognition;
 mod runtime;
 
@@ -30,6 +32,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub const MODEL: &str = "pp-ocrv6-small";
 const DETECTION: &str = "detection.onnx";
 const RECOGNITION: &str = "recognition.onnx";
+/// How exactly lines are read here, as in keys: what is read differs a little between processors with and without
+/// instructions for 8-bit numbers.
+pub fn quantization() -> &'static str {
+    if quantization::is_exact_here() { "int8" } else { "none" }
+}
+
 /// A text with less confidence is left out: it is noise, a picture, or a line of a table.
 const LEAST_CONFIDENCE: f32 = 0.5;
 
@@ -155,7 +163,12 @@ impl OcrEngine {
     fn open(environment: &Environment, folder: &Path, threads: usize) -> Result<Self, Error> {
         let threads = threads.max(1);
         let detector = Detector::new(runtime::open(environment, &folder.join(DETECTION), threads)?);
-        let recognizer = |_| Recognizer::new(runtime::open(environment, &folder.join(RECOGNITION), 1)?);
+        let file = folder.join(RECOGNITION);
+        let mut network = std::fs::read(&file).map_err(|error| Error::bad_file(&file, error))?;
+        if quantization::is_exact_here() {
+            network = quantization::quantized(&network)?;
+        }
+        let recognizer = |_| Recognizer::new(runtime::open_bytes(environment, &file, &network, 1)?);
         let recognizers = (0..threads).map(recognizer).collect::<Result<_, _>>()?;
         Ok(Self { detector, recognizers })
     }

@@ -19,6 +19,8 @@ const RUN_WIDTH: usize = 1_000;
 const LEAST_WIDTH: usize = 96;
 /// A wider line is cut, so that its memory stays bounded.
 const MOST_WIDTH: usize = 2_400;
+/// After so many columns, a session gives its memory back: lines of ever new widths leave gaps in it, and it grows.
+const COLUMNS_OF_MEMORY: usize = 50_000;
 /// A wider line is cut at least there, so that it is no endless work.
 const MOST_TOTAL_WIDTH: usize = 100_000;
 /// The class of "no character".
@@ -40,6 +42,8 @@ pub(super) struct RecognizedText {
 pub(super) struct Recognizer {
     session: Session,
     characters: Vec<String>,
+    /// The columns that were read since the session gave its memory back.
+    columns: usize,
 }
 
 impl Recognizer {
@@ -51,7 +55,7 @@ impl Recognizer {
         let list = session.metadata().map_err(|error| runtime::failed(&error))?.custom("character");
         let list = list.ok_or_else(|| runtime::failed("its metadata have no list `character`"))?;
         let characters = list.lines().map(str::to_owned).chain([" ".to_owned()]).collect();
-        Ok(Self { session, characters })
+        Ok(Self { session, characters, columns: 0 })
     }
 
     /// Reads the text inside rectangles of the page, each in the direction of its rectangle. They are read in one run,
@@ -79,9 +83,14 @@ impl Recognizer {
         for (strip, values) in strips.iter().zip(input.chunks_exact_mut(3 * HEIGHT * columns)) {
             strip.write(values, columns);
         }
+        self.columns += strips.len() * columns;
+        let gives_memory_back = self.columns > COLUMNS_OF_MEMORY;
+        if gives_memory_back {
+            self.columns = 0;
+        }
         let characters = &self.characters;
         let shape = [strips.len(), 3, HEIGHT, columns];
-        let texts = runtime::run(&mut self.session, shape, &input, |shape, values| {
+        let texts = runtime::run(&mut self.session, shape, &input, gives_memory_back, |shape, values| {
             let classes = shape.last().map_or(0, |size| *size as usize);
             let text = |values| decode(values, characters);
             (classes == characters.len() + 1)

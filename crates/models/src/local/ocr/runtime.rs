@@ -5,41 +5,53 @@ use crate::{Error, local::onnx};
 use ort::{
     environment::Environment,
     ep,
-    session::{RunOptions, Session},
+    session::{RunOptions, Session, builder::SessionBuilder},
     value::TensorRef,
 };
 use std::{fmt::Display, path::Path};
-
-/// After a run with a larger input, the session gives its memory back: a page needs 200 MB, a line 30 MB.
-const LARGE_INPUT: usize = 500_000;
 
 /// The error for what ONNX Runtime says.
 pub(super) fn failed(reason: impl Display) -> Error {
     Error::runtime(MODEL, reason.to_string())
 }
 
-/// Opens a network. Without an arena, detection takes half as long again. Memory patterns are for inputs of one size.
+/// Opens a network.
 pub(super) fn open(environment: &Environment, file: &Path, threads: usize) -> Result<Session, Error> {
-    let built = || -> ort::Result<Session> {
-        let mut builder = onnx::session_builder(environment, threads)?
-            .with_memory_pattern(false)?
-            .with_execution_providers([ep::CPU::default().with_arena_allocator(true).build()])?;
-        builder.commit_from_file(file)
-    };
+    let built = || builder(environment, threads)?.commit_from_file(file);
     built().map_err(|error| Error::bad_file(file, error))
 }
 
-/// Runs a network with one input and one output, and gives the shape and the values of the output to `read`.
+/// Opens a network that was read from a file.
+pub(super) fn open_bytes(
+    environment: &Environment,
+    file: &Path,
+    bytes: &[u8],
+    threads: usize,
+) -> Result<Session, Error> {
+    let built = || builder(environment, threads)?.commit_from_memory(bytes);
+    built().map_err(|error| Error::bad_file(file, error))
+}
+
+/// Without an arena, detection takes half as long again. Memory patterns are for inputs of one size.
+fn builder(environment: &Environment, threads: usize) -> ort::Result<SessionBuilder> {
+    Ok(onnx::session_builder(environment, threads)?
+        .with_memory_pattern(false)?
+        .with_execution_providers([ep::CPU::default().with_arena_allocator(true).build()])?)
+}
+
+/// Runs a network with one input and one output, and gives the shape and the values of the output to `read`. A session
+/// that `gives_memory_back` does so after the run; else it keeps what it needed, for the next.
 pub(super) fn run<T>(
     session: &mut Session,
     shape: [usize; 4],
     values: &[f32],
+    gives_memory_back: bool,
     read: impl FnOnce(&[i64], &[f32]) -> T,
 ) -> Result<T, Error> {
     let ran = || -> ort::Result<T> {
         let input = TensorRef::from_array_view((shape, values))?;
         let mut options = RunOptions::new()?;
-        if values.len() > LARGE_INPUT {
+        if gives_memory_back {
             options.set("memory.enable_memory_arena_shrinkage", "cpu:0")?;
         }
         let outputs = session.run_with_options(ort::inputs![input], &options)?;
