@@ -257,15 +257,24 @@ fn join_over_columns(blocks: Vec<DraftBlock>) -> Vec<DraftBlock> {
     joined
 }
 
-/// Marks the footnotes of a page: small text below all other that begins with a mark. `body` is the size of most text.
+/// Marks the footnotes of a page: small text that begins with a mark, below all other text. `body` is the size of most text.
+/// Where a table stands below it, another text must have the mark. A page of small text alone has no footnotes.
 pub(super) fn mark_footnotes(blocks: &mut [PageBlock], body: f32) {
-    for block in blocks.iter_mut().rev() {
-        let PageBlock::Text(block) = block else { continue };
-        if block.size > 0.95 * body {
-            break;
+    let is_text = |block: &PageBlock| matches!(block, PageBlock::Text(block) if block.size > 0.95 * body);
+    let Some(last_text) = blocks.iter().rposition(is_text) else { return };
+    let last_table = blocks.iter().rposition(|block| matches!(block, PageBlock::Table(_)));
+    let has_mark = |blocks: &[PageBlock], mark: &str| {
+        let mark = format!("[^{mark}]");
+        blocks.iter().any(|block| matches!(block, PageBlock::Text(block) if block.text.contains(&mark)))
+    };
+    for at in last_text + 1..blocks.len() {
+        let PageBlock::Text(block) = &blocks[at] else { continue };
+        let Some((mark, rest)) = footnote(&block.text) else { continue };
+        let (mark, rest) = (mark.to_owned(), rest.to_owned());
+        if last_table.is_some_and(|table| table > at) && !has_mark(&blocks[..=last_text], &mark) {
+            continue;
         }
-        if let Some((mark, rest)) = footnote(&block.text) {
-            let (mark, rest) = (mark.to_owned(), rest.to_owned());
+        if let PageBlock::Text(block) = &mut blocks[at] {
             block.kind = BlockKind::Footnote(mark);
             block.text = rest;
         }

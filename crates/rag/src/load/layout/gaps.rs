@@ -44,7 +44,7 @@ fn is_heading(row: &PageRow, above: f32) -> bool {
 }
 
 /// Whether a row is the number and the title of a section, in a larger font than the row below.
-fn is_title(rows: &[PageRow], at: usize) -> bool {
+pub(super) fn is_title(rows: &[PageRow], at: usize) -> bool {
     rows[at].is_numbered_title() && rows.get(at + 1).is_some_and(|below| rows[at].size > HEADING_SIZE * below.size)
 }
 
@@ -69,7 +69,7 @@ fn end_of_run(rows: &[PageRow], start: usize) -> usize {
             break;
         }
         let is_within = row.area.left >= area.left - row.size && row.area.right <= area.right + row.size;
-        if row.is_split() || row.parts() > 1 && is_within {
+        if row.is_split() || row.parts() > 1 && (is_within || stands_below(row, &rows[start..next])) {
             end = next + 1;
             area = area.with(&row.area);
         } else {
@@ -87,6 +87,15 @@ fn end_of_run(rows: &[PageRow], start: usize) -> usize {
         pitches.push(pitch);
     }
     end
+}
+
+/// Whether each part of a row begins where one of a row above begins.
+fn stands_below(row: &PageRow, above: &[PageRow]) -> bool {
+    let begins = |phrase: &Phrase| {
+        let mut phrases = above.iter().flat_map(|row| &row.phrases);
+        phrases.any(|other| (other.area.left - phrase.area.left).abs() < 2.0)
+    };
+    row.phrases.iter().all(begins)
 }
 
 /// The end of a run with the lines that belong to the cells of its last row.

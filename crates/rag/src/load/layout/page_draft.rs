@@ -236,7 +236,7 @@ impl OrientedDraft {
             let rows = rows::rows(inside);
             let is_text =
                 |row: &rows::PageRow| row.parts() == 1 && row.area.width() > 0.7 * area.width() && row.letters() > 40;
-            if rows.iter().any(is_text) {
+            if rows.iter().any(is_text) || (1..rows.len()).any(|at| gaps::is_title(&rows, at)) {
                 break;
             }
             let grid = gaps::table(&rows, &self.horizontal, true);

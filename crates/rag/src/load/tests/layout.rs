@@ -137,6 +137,44 @@ fn titles_with_numbers_are_headings_also_below_and_between_tables() {
     let document = read(&[lines(50, 760, &WORDS) + &below + &lines(50, 500, &WORDS)]);
     assert_eq!(document.tables.len(), 2, "{}", document.text);
     assert!(document.text.contains("# 3 Stones\n\n| part | mass | count |"), "{}", document.text);
+    // Lines above and below the whole page bound no table.
+    let around = "50 770 m 550 770 l S 50 590 m 550 590 l S\n".to_owned() + &lines(50, 500, &WORDS);
+    let document = read(&[around + &cells(50, 760, &PARTS) + &title(680, "3", "Stones") + &cells(50, 670, &PARTS)]);
+    assert_eq!(document.tables.len(), 2, "{}", document.text);
+    assert!(document.text.contains("# 3 Stones\n\n| part | mass | count |"), "{}", document.text);
+}
+
+#[test]
+fn small_text_is_a_footnote_only_below_other_text() {
+    if !has_library() {
+        return;
+    }
+    let small = |top: u32| -> String {
+        let lines = ["1 The upper one.", "2 The lower one.", "3 Both of them."];
+        lines.iter().zip(0..).map(|(line, number)| text("F", 7, 50, top - 20 * number, line)).collect()
+    };
+    let body = || (0..10).map(|number| lines(50, 750 - 60 * number, &WORDS)).collect::<String>();
+    let document = read(&[body() + &small(120), small(750)]);
+    assert_eq!(document.text.matches("[^1]: The upper one.").count(), 1, "{}", document.text);
+    assert_eq!(document.text.matches("1 The upper one.").count(), 1, "{}", document.text);
+}
+
+#[test]
+fn a_row_with_a_narrow_gap_below_the_columns_goes_on_with_their_table() {
+    if !has_library() {
+        return;
+    }
+    let row = |number: u32, left: &str, right: &str| {
+        text("F", 10, 50, 700 - 12 * number, left) + &text("F", 10, 156, 700 - 12 * number, right)
+    };
+    let names =
+        [("equi", "edge_delete"), ("facet_delete", "notch"), ("pop_edge_to_pop_tri", "pop_quad_to_quad_at_once")];
+    let names = names.iter().chain(&[("where", "edgeswap"), ("fix", "unfix")]);
+    let document = read(&[names.zip(0..).map(|((left, right), number)| row(number, left, right)).collect()]);
+    assert_eq!(document.tables.len(), 1, "{}", document.text);
+    let table =
+        ["| facet_delete | notch |", "| pop_edge_to_pop_tri | pop_quad_to_quad_at_once |", "| where | edgeswap |"];
+    assert!(document.text.contains(&table.join("\n")), "{}", document.text);
 }
 
 #[test]
