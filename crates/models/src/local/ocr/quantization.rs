@@ -341,7 +341,7 @@ mod tests {
         let NetworkFile { graph: Some(graph), .. } = NetworkFile::decode(&network("c")[..]).expect("a model") else {
             unreachable!()
         };
-        let found = QuantizedConvolution::of(&graph, "c", EightBitScale::of(-1.0, 1.0), EightBitScale::of(0.0, 2.55))
+        let found = QuantizedConvolution::of(&graph, "c", EightBitScale::of(-1.0, 1.55), EightBitScale::of(0.0, 2.55))
             .expect("it");
         let mut graph = graph;
         graph.replace(vec![found]);
@@ -351,11 +351,11 @@ mod tests {
         let bytes = |name: &str| graph.constant(name).and_then(|tensor| tensor.raw_data.clone()).expect("a constant");
         assert_eq!(bytes("c.weights"), [64_i8, -127, 32, 0, 0, 0].map(i8::cast_unsigned));
         assert_eq!(graph.constant("c.steps").and_then(ConstantTensor::floats), Some(vec![1.0 / 127.0, 1.0]));
-        // Steps of the bias are those of the weights times those of the input, which are 2 / 255.
+        // Steps of the bias are those of the weights times that of the input, which is 0.01.
         let bias: Vec<i32> =
             bytes("c.added").as_chunks::<4>().0.iter().map(|bytes| i32::from_le_bytes(*bytes)).collect();
-        assert_eq!(bias, [(0.1_f32 * 127.0 * 127.5).round() as i32, (-0.25_f32 * 127.5).round() as i32]);
-        assert_eq!((bytes("c.input_zero"), bytes("c.sum_zero")), (vec![128], vec![0]));
+        assert_eq!(bias, [1270, -25]);
+        assert_eq!((bytes("c.input_zero"), bytes("c.sum_zero")), (vec![100], vec![0]));
         assert!(graph.constant("w").is_none() && graph.constant("b").is_none());
     }
 
