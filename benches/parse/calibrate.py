@@ -26,6 +26,7 @@ import scans
 from fontTools.ttLib import TTFont
 from onnx import helper, numpy_helper
 from PIL import Image, ImageDraw, ImageFont, ImageOps
+from rapidfuzz.distance import Levenshtein
 
 # As in `recognition.rs`.
 HEIGHT = 48
@@ -180,16 +181,6 @@ def read(run: onnxruntime.InferenceSession, line: np.ndarray) -> list[int]:
     return [int(now) for before, now in zip([0, *best], best) if now not in (0, before)]
 
 
-def distance(one: list[int], other: list[int]) -> int:
-    row = list(range(len(other) + 1))
-    for i, left in enumerate(one, 1):
-        next_row = [i]
-        for j, right in enumerate(other, 1):
-            next_row.append(min(row[j] + 1, next_row[-1] + 1, row[j - 1] + (left != right)))
-        row = next_row
-    return row[-1]
-
-
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("corpus", type=Path)
@@ -207,12 +198,12 @@ def main() -> None:
         exact, rounded = session(model), session(quantized(given.network, measured))
         other = np.random.default_rng(2)
         texts = [(read(exact, line), read(rounded, line)) for line in lines_of_pdfs(given.judge, other)]
-        differ, all_of_them = sum(distance(*pair) for pair in texts), sum(len(pair[0]) for pair in texts)
+        differ, all_of_them = sum(Levenshtein.distance(*pair) for pair in texts), sum(len(pair[0]) for pair in texts)
         print(f"{len(texts)} other lines: {differ} of {all_of_them} characters differ")
         numbers = {letter: number for number, letter in enumerate(characters, 1)}
         for font in given.fonts:
             drawn = [(line, [numbers[letter] for letter in text]) for line, text in drawn_lines([font], characters, other)]
-            wrong = [sum(distance(read(run, line), text) for line, text in drawn) for run in (exact, rounded)]
+            wrong = [sum(Levenshtein.distance(read(run, line), text) for line, text in drawn) for run in (exact, rounded)]
             print(f"{font}: of {sum(len(text) for _, text in drawn)} letters {wrong[0]} are read wrong, with 8-bit numbers {wrong[1]}")
 
 

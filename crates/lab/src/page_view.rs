@@ -55,17 +55,6 @@ impl CorpusPages {
         Ok(bytes.map(|bytes| DocumentPages { path, bytes, limits, parsed: Arc::default() }))
     }
 
-    /// A key of the bytes that a document has now; none if it is not there.
-    ///
-    /// # Errors
-    /// If it cannot be read now.
-    pub async fn content_key(&self, path: &str) -> Result<Option<Key>, Error> {
-        match self.read(path).await? {
-            Some(bytes) => Ok(Some(compute(move || Key::of_bytes(&bytes)).await?)),
-            None => Ok(None),
-        }
-    }
-
     /// The bytes of a document; none if it is not there.
     async fn read(&self, path: &str) -> Result<Option<Bytes>, Error> {
         // A file in a file is found by the longest path that can be read. "Not a folder" is no failure of the place.
@@ -83,24 +72,6 @@ impl CorpusPages {
             None => Ok(None),
         }
     }
-
-    /// A page of a document, with the places of these texts. None if the document is not there, has no such page, or is
-    /// neither a PDF nor a picture.
-    ///
-    /// # Errors
-    /// If the document is damaged, or cannot be read now.
-    pub async fn view(
-        &self,
-        path: &str,
-        page: u32,
-        texts: Vec<String>,
-        dots_per_inch: u32,
-    ) -> Result<Option<PageView>, Error> {
-        match self.open(path).await? {
-            Some(document) => document.view(page, texts, dots_per_inch).await,
-            None => Ok(None),
-        }
-    }
 }
 
 /// A document whose pages are looked at.
@@ -114,6 +85,15 @@ pub struct DocumentPages {
 }
 
 impl DocumentPages {
+    /// The key of its bytes.
+    ///
+    /// # Errors
+    /// If the computation panics.
+    pub async fn content_key(&self) -> Result<Key, Error> {
+        let bytes = self.bytes.clone();
+        compute(move || Key::of_bytes(&bytes)).await
+    }
+
     /// The page on which a quote begins in the text, as it is read by default; none if that is not known.
     pub async fn page_of_quote(&self, quote: &str) -> Option<u32> {
         let (path, bytes, limits) = (self.path.clone(), self.bytes.clone(), self.limits.clone());

@@ -5,7 +5,7 @@ mod replies;
 use crate::{
     Error,
     action::Action,
-    page_view::{CorpusPages, VIEW_DOTS, has_drawn_pages},
+    page_view::{CorpusPages, DocumentPages, has_drawn_pages},
     parts::{Part, PartClient, PartReply, PartRequest, PartTransport, models_of_kind},
     plan::{CorpusInputs, Outputs, Trial},
     record::{RunRecord, experiment_of},
@@ -17,12 +17,11 @@ use futures::{StreamExt, future};
 use models::{AnswerPiece, Embedder, InputKind, Message, ModelKind};
 use rag::{
     Answer, Chunk, ChunkTable, Component, Corpus, Models, Passage, Pipeline, PipelineConfig, Query, Span, TableChunk,
-    load::{PageView, Source},
+    load::Source,
     pipeline::{AskedQuestion, PipelineEvent, QueryResult, Retrieval},
 };
 use serde::Serialize;
 use std::{collections::BTreeSet, pin::pin, sync::Arc};
-use store::Key;
 use tokio::sync::OnceCell;
 
 /// A question, the passages that were found, and the answer.
@@ -330,26 +329,14 @@ impl RunPipeline {
         self.documents.is_some() && has_drawn_pages(document)
     }
 
-    /// A key of the bytes that a document has now; none if it cannot be reached from here.
+    /// A document, to look at its pages as it is now: it may have changed since it was indexed. None if it cannot be reached
+    /// from here.
     ///
     /// # Errors
     /// If it cannot be read now.
-    pub async fn document_key(&self, document: &str) -> Result<Option<Key>, Error> {
+    pub async fn open_document(&self, document: &str) -> Result<Option<DocumentPages>, Error> {
         match &self.documents {
-            Some(documents) => documents.content_key(document).await,
-            None => Ok(None),
-        }
-    }
-
-    /// A page of a document, with the places of these texts on it. None if the document cannot be reached from here,
-    /// has no such page, or is neither a PDF nor a picture. The page shows the document as it is now: it may have changed
-    /// since it was indexed.
-    ///
-    /// # Errors
-    /// If the document is damaged, or cannot be read now.
-    pub async fn page_view(&self, document: &str, page: u32, texts: Vec<String>) -> Result<Option<PageView>, Error> {
-        match &self.documents {
-            Some(documents) => documents.view(document, page, texts, VIEW_DOTS).await,
+            Some(documents) => documents.open(document).await,
             None => Ok(None),
         }
     }

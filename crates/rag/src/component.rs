@@ -139,6 +139,11 @@ pub trait Component: Send + Sync {
         self.parts().into_iter().flat_map(|part| part.catalogue_models()).collect()
     }
 
+    /// How the networks that it runs by itself compute on this machine, if its result depends on that.
+    fn precisions(&self) -> Vec<&'static str> {
+        self.parts().into_iter().flat_map(|part| part.precisions()).collect()
+    }
+
     /// The indexes that it searches.
     fn indexes(&self) -> Indexes {
         self.parts().into_iter().flat_map(|part| part.indexes()).collect()

@@ -47,6 +47,10 @@ impl Component for Config {
     fn catalogue_models(&self) -> Vec<&'static str> {
         vec![OCR_MODEL]
     }
+
+    fn precisions(&self) -> Vec<&'static str> {
+        vec![models::ocr_quantization()]
+    }
 }
 
 impl Config {

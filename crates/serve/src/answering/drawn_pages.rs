@@ -82,10 +82,13 @@ impl DrawnPages {
             key.field("content", &content).field("number", &wanted.number).field("passage", &wanted.passage).finish();
         let (pipeline, wanted) = (served.pipeline.clone(), wanted.clone());
         let draw = async move {
-            let view = pipeline.page_view(&wanted.file, wanted.number, vec![wanted.passage]).await?;
-            // What was drawn may be another content than the one of the key: then it is not kept, and not shown.
-            let has_changed = view.is_some() && pipeline.document_key(&wanted.file).await? != Some(content);
-            Ok(view.filter(|_| !has_changed))
+            match pipeline.open_document(&wanted.file).await? {
+                // A document that has changed since is not kept under the key of its former content.
+                Some(document) if document.content_key().await? == content => {
+                    document.view(wanted.number, vec![wanted.passage], lab::VIEW_DOTS).await
+                }
+                _ => Ok(None),
+            }
         };
         self.once(key, deadline, draw).await
     }
@@ -102,7 +105,10 @@ impl DrawnPages {
         let (file, until) = (file.to_owned(), *deadline);
         let reading = tokio::spawn(async move {
             let _permit = pages.reading.enter(until.left()).await?;
-            Ok::<_, ApiError>(pipeline.document_key(&file).await?)
+            match pipeline.open_document(&file).await? {
+                Some(document) => Ok::<_, ApiError>(Some(document.content_key().await?)),
+                None => Ok(None),
+            }
         });
         let ended = async { reading.await.map_err(|error| lab::Error::Unusable(error.to_string())) };
         deadline.limit(ended).await?

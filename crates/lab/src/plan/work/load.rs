@@ -10,7 +10,7 @@ use crate::{
 };
 use rag::{Choice, Component, Metadata, load, parse::ParseConfig};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use store::Key;
 
 /// Parses files whose contents must still have these keys.
@@ -43,10 +43,10 @@ impl DescribeWork for LoadWork {
             None => builder,
             Some(parser) => builder.field("parser", &(parser.version(), parser.settings_for_key())),
         };
-        let recognizes = |parser: &ParseConfig| parser.catalogue_models().contains(&models::OCR_MODEL);
-        let builder = match self.parser.as_deref().is_some_and(recognizes) {
-            true => builder.field("quantization", &models::ocr_quantization()),
-            false => builder,
+        let precisions = self.parser.iter().flat_map(|parser| parser.precisions()).collect::<BTreeSet<_>>();
+        let builder = match precisions.is_empty() {
+            true => builder,
+            false => builder.field("precisions", &precisions),
         };
         builder
             .field("version", &load::VERSION)

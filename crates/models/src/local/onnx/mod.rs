@@ -25,7 +25,7 @@ pub(super) use model::OnnxModel;
 #[cfg(test)]
 pub(super) use runtime::SessionPool;
 pub(crate) use runtime::library;
-pub(super) use runtime::{BatchOutput, ShapeError, ready, session_builder};
+pub(super) use runtime::{BatchOutput, ShapeError, adds_bytes_exactly, ready, session_builder};
 pub(super) use texts::TokenizedTexts;
 pub(super) use tokens::{TextTokenizer, TokenBatch, TokenSequence};
 pub(super) use weights::{Tensor, WeightFile, WeightsError};

@@ -273,6 +273,15 @@ fn output(outlets: &[Outlet], ranks: &[usize]) -> Result<(String, usize, Option<
     Err(SignatureError::NoOutput { ranks: ranks.to_vec(), names })
 }
 
+/// Whether this processor multiplies 8-bit numbers and adds the products exactly. x86 processors without VNNI add two
+/// products in 16 bits, which overflows silently.
+pub(in crate::local) fn adds_bytes_exactly() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return is_x86_feature_detected!("avx512vnni") || is_x86_feature_detected!("avxvnni");
+    #[cfg(not(target_arch = "x86_64"))]
+    true
+}
+
 /// A session's settings that are the same for all networks.
 pub(in crate::local) fn session_builder(environment: &Environment, threads: usize) -> ort::Result<SessionBuilder> {
     Ok(Session::builder(environment)?

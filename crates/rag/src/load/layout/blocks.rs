@@ -257,24 +257,27 @@ fn join_over_columns(blocks: Vec<DraftBlock>) -> Vec<DraftBlock> {
     joined
 }
 
-/// Marks the footnotes of a page: small text that begins with a mark, below all other text. `body` is the size of most text.
-/// Where a table stands below it, another text must have the mark. A page of small text alone has no footnotes.
+/// Marks the footnotes of a page: small texts below all body text that begin with a mark. Above a table, a text is a footnote
+/// only if its mark also stands in the text of the page. A page without body text has no footnotes. `body` is the size of most text.
 pub(super) fn mark_footnotes(blocks: &mut [PageBlock], body: f32) {
-    let is_text = |block: &PageBlock| matches!(block, PageBlock::Text(block) if block.size > 0.95 * body);
-    let Some(last_text) = blocks.iter().rposition(is_text) else { return };
-    let last_table = blocks.iter().rposition(|block| matches!(block, PageBlock::Table(_)));
-    let has_mark = |blocks: &[PageBlock], mark: &str| {
+    let is_body = |block: &PageBlock| matches!(block, PageBlock::Text(block) if block.size > 0.95 * body);
+    let Some(last) = blocks.iter().rposition(is_body) else { return };
+    let (above, below) = blocks.split_at_mut(last + 1);
+    let is_referred_to = |mark: &str| {
         let mark = format!("[^{mark}]");
-        blocks.iter().any(|block| matches!(block, PageBlock::Text(block) if block.text.contains(&mark)))
+        above.iter().any(|block| matches!(block, PageBlock::Text(block) if block.text.contains(&mark)))
     };
-    for at in last_text + 1..blocks.len() {
-        let PageBlock::Text(block) = &blocks[at] else { continue };
-        let Some((mark, rest)) = footnote(&block.text) else { continue };
-        let (mark, rest) = (mark.to_owned(), rest.to_owned());
-        if last_table.is_some_and(|table| table > at) && !has_mark(&blocks[..=last_text], &mark) {
+    // From below, so that it is known whether a table follows.
+    let mut is_above_table = false;
+    for block in below.iter_mut().rev() {
+        let PageBlock::Text(block) = block else {
+            is_above_table = true;
             continue;
-        }
-        if let PageBlock::Text(block) = &mut blocks[at] {
+        };
+        if let Some((mark, rest)) = footnote(&block.text)
+            && (!is_above_table || is_referred_to(mark))
+        {
+            let (mark, rest) = (mark.to_owned(), rest.to_owned());
             block.kind = BlockKind::Footnote(mark);
             block.text = rest;
         }
