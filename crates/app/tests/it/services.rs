@@ -63,9 +63,16 @@ impl S3 {
         self.process.wait().unwrap();
     }
 
-    /// Starts it again where it was.
-    pub fn start_again(&mut self) {
-        self.process = spawn(&self.program, &self.folder, &self.ports);
+    /// Starts it again where it was. Another test may have taken one of its ports in the meantime, for a moment.
+    pub async fn start_again(&mut self) {
+        for attempt in 1.. {
+            self.process = spawn(&self.program, &self.folder, &self.ports);
+            if self.is_up().await {
+                return;
+            }
+            assert!(attempt < 100, "the S3 server does not start again");
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
     }
 
     pub fn endpoint(&self) -> String {
