@@ -27,7 +27,8 @@ retrieval::config!("ndcg", RetrievalSettings, formula, is_default: true, objecti
 fn formula(walk: &Walk<'_>) -> f64 {
     let ranks = walk.gaining_ranks();
     let n_ideal = (ranks.len() + walk.n_items() - walk.n_covered()).min(walk.k().unwrap_or(usize::MAX));
-    let gained: f64 = ranks.iter().map(|rank| discount(*rank)).sum();
+    // The sum of nothing is -0.
+    let gained = ranks.iter().map(|rank| discount(*rank)).sum::<f64>() + 0.0;
     gained / (1..=n_ideal).map(discount).sum::<f64>()
 }
 
@@ -43,6 +44,11 @@ mod tests {
     fn a_hit_at_rank_two_is_discounted() {
         let score = Config::score(None, &[(0, 10)], &[(20, 40), (0, 20)]);
         assert!((score - 0.630_929_753_571_457_4).abs() < 1e-12, "{score}");
+    }
+
+    #[test]
+    fn nothing_found_is_zero_without_a_sign() {
+        assert_eq!(Config::score(None, &[(0, 10)], &[(20, 40)]).to_string(), "0");
     }
 
     #[test]

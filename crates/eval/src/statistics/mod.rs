@@ -10,6 +10,7 @@ mod confidence_set;
 mod corrected;
 mod drift;
 mod effect;
+mod front;
 mod interval;
 mod judge;
 mod large_sample;
@@ -18,6 +19,7 @@ mod paired;
 mod power;
 mod random;
 mod sequential;
+mod seriation;
 mod stratified;
 mod summary;
 
@@ -27,6 +29,7 @@ pub use confidence_set::{MOST_QUESTIONS, Scores, Standing, confidence_sets, corr
 pub use corrected::{CorrectedMean, corrected_mean};
 pub use drift::FallDetector;
 pub use effect::{effect_size, questions_needed};
+pub use front::front_shares;
 pub use interval::Interval;
 pub(crate) use judge::balanced_accuracy_interval;
 pub use judge::{auc, balanced_accuracy};
@@ -35,6 +38,7 @@ pub use paired::{Comparison, holm, holm_of_known, sign_flip_p_value_of_loss};
 pub use power::{detectable_difference, detectable_difference_of_binary_scores, detectable_loss, fewest_losses};
 pub use random::Random;
 pub use sequential::betting_evidence;
+pub use seriation::seriation;
 pub use stratified::{RESAMPLES_OF_TOTAL, SampleWeights, StratifiedSample};
 pub use summary::Summary;
 
