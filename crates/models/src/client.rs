@@ -55,6 +55,7 @@ use std::{
 };
 use store::{Journal, Key, KeyBuilder, SharedJournal};
 use texts::TextClaims;
+use tokio::sync::watch;
 use tokio_util::{
     sync::CancellationToken,
     task::{AbortOnDropHandle, TaskTracker},
@@ -69,6 +70,8 @@ pub struct Client {
     inner: Arc<ClientInner>,
     budget: Budget,
     cancel: CancellationToken,
+    /// Whether calls wait at present.
+    paused: Option<watch::Receiver<bool>>,
     /// What the limiter needs to know about each call: its priority, group, size and deadline.
     call: Call,
     retry: RetryPolicy,
@@ -132,6 +135,7 @@ impl Client {
             inner: Arc::new(ClientInner { journal, ..ClientInner::default() }),
             budget: Budget::default(),
             cancel: CancellationToken::new(),
+            paused: None,
             call: Call::default(),
             retry: RetryPolicy::default(),
             lessor: None,
@@ -187,6 +191,23 @@ impl Client {
     #[must_use]
     pub fn with_cancellation(self, cancel: CancellationToken) -> Self {
         Self { cancel, ..self }
+    }
+
+    /// This client, whose calls do not begin as long as this is true. Calls in flight go on.
+    #[must_use]
+    pub fn with_pause(self, paused: watch::Receiver<bool>) -> Self {
+        Self { paused: Some(paused), ..self }
+    }
+
+    /// Waits while calls may not begin. Calls of a replay are not made, so they do not wait.
+    async fn wait_while_paused(&self, replays: bool) -> Result<(), Error> {
+        let Some(paused) = self.paused.as_ref().filter(|paused| !replays && *paused.borrow()) else { return Ok(()) };
+        tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => Err(Error::Cancelled),
+            // If nobody is left who could end the pause, it is over.
+            _ = async { paused.clone().wait_for(|paused| !paused).await.map(drop) } => Ok(()),
+        }
     }
 
     /// This client, with calls that precede calls of a lower priority.
@@ -245,6 +266,20 @@ impl Client {
         let limit =
             |limited: &SharedLimit| ModelLimit { model: limited.model.clone(), status: limited.limiter.status() };
         limiters.values().map(|limited| (limited.name.clone(), limit(limited))).collect()
+    }
+
+    /// Sets how many calls of a model may be in flight at most, whatever its settings say. `name` is that of
+    /// [`Client::limits`].
+    ///
+    /// # Errors
+    /// Why this limit cannot be set, in a sentence.
+    pub fn set_concurrency(&self, name: &str, concurrency: usize) -> Result<(), String> {
+        let mut limiters = locked(&self.inner.limiters);
+        let mut found = limiters.values_mut().filter(|limited| limited.name == name).peekable();
+        if found.peek().is_none() {
+            return Err(format!("no model `{name}` was called yet"));
+        }
+        found.try_for_each(|limited| limited.set_concurrency(concurrency.max(1)))
     }
 
     /// The queue of a model's batches, if its calls are sent in batches.
@@ -363,6 +398,21 @@ impl SharedLimit {
             LimitSource::Here(controller) => controller.restrict(&settings),
             LimitSource::Leased { settings: known, .. } => *locked(known) = settings,
         }
+    }
+}
+
+impl SharedLimit {
+    fn set_concurrency(&mut self, concurrency: usize) -> Result<(), String> {
+        let controller = match &self.source {
+            LimitSource::Here(controller) => controller.clone(),
+            LimitSource::Fixed => return Err(format!("the calls of `{}` are limited by what it can do", self.name)),
+            LimitSource::Leased { .. } => return Err(format!("the limit of `{}` belongs to the cluster", self.name)),
+        };
+        self.limits = self.limits.with_concurrency(concurrency);
+        if let Some(settings) = self.limits.settings() {
+            controller.declare(&settings);
+        }
+        Ok(())
     }
 }
 

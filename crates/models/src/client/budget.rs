@@ -74,7 +74,7 @@ pub struct Budget(Arc<BudgetInner>);
 
 /// What clones of a budget share.
 struct BudgetInner {
-    caps: Caps,
+    caps: Mutex<Caps>,
     started: Instant,
     state: Mutex<BudgetState>,
     /// Notified whenever a reservation ends.
@@ -109,7 +109,7 @@ impl Default for Budget {
 
 impl fmt::Debug for Budget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Budget").field("caps", &self.0.caps).field("spent", &self.spent()).finish_non_exhaustive()
+        f.debug_struct("Budget").field("caps", &self.caps()).field("spent", &self.spent()).finish_non_exhaustive()
     }
 }
 
@@ -132,7 +132,7 @@ impl Budget {
     fn with(caps: Caps, source: Option<AllowanceSource>) -> Self {
         let (state, settled) = (Mutex::default(), Notify::new());
         let total = OnceLock::new();
-        Self(Arc::new(BudgetInner { caps, started: Instant::now(), state, settled, source, total }))
+        Self(Arc::new(BudgetInner { caps: Mutex::new(caps), started: Instant::now(), state, settled, source, total }))
     }
 
     /// Counts what calls of remote models cost under a name in a journal, over all processes and starts, and refuses
@@ -176,7 +176,22 @@ impl Budget {
 
     /// The caps.
     pub fn caps(&self) -> Caps {
-        self.0.caps
+        self.0.caps()
+    }
+
+    /// Replaces the caps while calls are made, and lets calls that wait for room look again. Calls that were refused
+    /// before stay refused. If other processes spend this budget too, they keep the caps that they were given.
+    pub fn set_caps(&self, caps: Caps) {
+        *locked(&self.0.caps) = caps;
+        let mut state = self.0.state();
+        // A cap that is raised above what was spent stops nothing any more.
+        if state.reached.is_some()
+            && obstacle(&caps, self.minutes(), state.spent, BudgetAmount::default(), ONE_CALL).is_none()
+        {
+            state.reached = None;
+        }
+        drop(state);
+        self.0.settled.notify_waiters();
     }
 
     /// The rest of each cap: the caps for another budget that spends what is left.
@@ -243,7 +258,8 @@ impl Budget {
 
     /// Whether a reservation must state its amount.
     pub(super) fn needs_estimates(&self) -> bool {
-        self.0.caps.usd.is_some() || self.0.caps.tokens.is_some()
+        let caps = self.caps();
+        caps.usd.is_some() || caps.tokens.is_some()
     }
 
     /// Records that a call was not made because of a cap.
@@ -303,7 +319,7 @@ impl Budget {
 
     fn admit(&self, wanted: BudgetAmount) -> BudgetAdmission {
         let mut state = self.0.state();
-        match obstacle(&self.0.caps, self.minutes(), state.spent, state.reserved, wanted) {
+        match obstacle(&self.caps(), self.minutes(), state.spent, state.reserved, wanted) {
             None => {
                 state.admit(wanted);
                 BudgetAdmission::Granted
@@ -319,6 +335,10 @@ impl Budget {
 }
 
 impl BudgetInner {
+    fn caps(&self) -> Caps {
+        *locked(&self.caps)
+    }
+
     fn state(&self) -> MutexGuard<'_, BudgetState> {
         locked(&self.state)
     }

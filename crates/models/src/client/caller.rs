@@ -258,6 +258,7 @@ impl Caller {
             let (attempts, running) = (&AtomicU32::new(0), &AtomicU32::new(0));
             let submitted = &submitted;
             let attempt = || async move {
+                self.client.wait_while_paused(replays).await?;
                 let mut reservation = match self.is_remote() {
                     true => budget.reserve_paid(estimate).await?,
                     false => budget.reserve(estimate).await?,
@@ -302,6 +303,8 @@ impl Caller {
             let never = &CancellationToken::new();
             let finishes = key.is_some() && self.journals_paid_answers() && submitted.is_none();
             let since = Instant::now();
+            // Here, and once more with a slot, for calls that were in the queue when the pause began.
+            self.client.wait_while_paused(replays).await?;
             let outcome = loop {
                 let made =
                     pin!(async { self.limiter.call(call, never, attempt).await.map_err(|error| self.error(error)) });

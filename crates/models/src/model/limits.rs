@@ -84,6 +84,16 @@ impl Limits {
         }
     }
 
+    /// These limits, with another number of calls in flight at most.
+    pub(crate) fn with_concurrency(self, concurrency: usize) -> Self {
+        match self {
+            Self::Fixed(_) => Self::Fixed(concurrency),
+            Self::Learned { known, timeout_seconds, .. } => {
+                Self::Learned { maximum: concurrency, known, timeout_seconds }
+            }
+        }
+    }
+
     /// The settings of a limit that is learned.
     pub(crate) fn settings(&self) -> Option<AdaptiveSettings> {
         match *self {

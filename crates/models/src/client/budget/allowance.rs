@@ -74,6 +74,11 @@ impl Allowances {
         Self { caps, started: now, holders: BTreeMap::new(), contended_until: None }
     }
 
+    /// Replaces the caps.
+    pub fn set_caps(&mut self, caps: Caps) {
+        self.caps = caps;
+    }
+
     /// Takes a process's report, and gives it more if it wants more and there is some.
     pub fn ask(&mut self, request: &AllowanceRequest, now: Instant) -> Allowance {
         let AllowanceRequest { spent, held, .. } = *request;
@@ -154,14 +159,14 @@ impl AllowanceSource {
     /// Takes a call's amount from the allowance, or asks for more first.
     pub(super) async fn admit(&self, budget: &BudgetInner, wanted: BudgetAmount) -> BudgetAdmission {
         loop {
-            if budget.state().take(&budget.caps, wanted) {
+            if budget.state().take(&budget.caps(), wanted) {
                 return BudgetAdmission::Granted;
             }
             let _turn = self.asking.lock().await;
             let request = {
                 let mut state = budget.state();
                 // The previous request may have brought enough for this call too.
-                if state.take(&budget.caps, wanted) {
+                if state.take(&budget.caps(), wanted) {
                     return BudgetAdmission::Granted;
                 }
                 let claimed = state.claimed();
@@ -195,7 +200,7 @@ impl AllowanceSource {
     fn request(&self, budget: &BudgetInner, state: &BudgetState, wanted: Option<BudgetAmount>) -> AllowanceRequest {
         AllowanceRequest {
             budget: self.name.clone(),
-            caps: budget.caps,
+            caps: budget.caps(),
             process: self.process,
             spent: state.spent,
             held: state.allowance.share,
