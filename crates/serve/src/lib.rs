@@ -22,12 +22,15 @@ mod sampling;
 mod service;
 
 mod middleware;
+
+mod guarded;
 mod routes;
 
 mod server;
 
 pub use access::{ApiKeys, KeyEntry, KeyFile, KeyFileError, KeyScope, OriginError, PageOrigin, create_key};
 pub use answering::ServedPipeline;
+pub use guarded::{GuardedRoutes, caller_name, serve_guarded};
 pub use http::{DrainOutcome, TlsError, tls_acceptor};
 pub use server::{MountedService, StopSignals};
 pub use service::HttpService;

@@ -23,8 +23,10 @@ pub enum KeyScope {
     Ask,
     /// Reading `/metrics`.
     Metrics,
-    /// Changing what is served.
+    /// Changing what is served, and steering runs.
     Admin,
+    /// Deciding about golden questions.
+    Review,
 }
 
 /// A key as its file holds it.
@@ -59,7 +61,7 @@ pub enum KeyFileError {
         name: String,
     },
     /// A key has no scope.
-    #[error("key `{name}`: scopes must hold at least one of ask, metrics, admin")]
+    #[error("key `{name}`: scopes must hold at least one of ask, metrics, review, admin")]
     NoScope {
         /// The name of the key.
         name: String,

@@ -6,6 +6,7 @@ use crate::{
     error::ApiError,
     http::{CallerName, ClientAddress, media_type},
     service::{HttpService, not_ready},
+    settings::ServiceSettings,
 };
 use axum::{
     extract::{Request, State},
@@ -56,10 +57,7 @@ pub(crate) async fn admit(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let admitted = check_origin(&service, &request)
-        .and_then(|()| check_body_kind(&request))
-        .and_then(|()| check_key(&service, scope, &request));
-    let caller = match admitted {
+    let caller = match check_request(&service.settings, scope, &request) {
         Ok(caller) => caller,
         Err(refused) => return refused.into_response(),
     };
@@ -70,13 +68,25 @@ pub(crate) async fn admit(
     next.run(request).await
 }
 
+/// Checks the origin, the type of the body and the key of a request. Returns the name of the key, which is empty if none
+/// is needed.
+pub(crate) fn check_request(
+    settings: &ServiceSettings,
+    scope: KeyScope,
+    request: &Request,
+) -> Result<Arc<str>, ApiError> {
+    check_origin(settings, request)?;
+    check_body_kind(request)?;
+    check_key(settings, scope, request)
+}
+
 /// Checks the key of a request. Returns its name, which is empty if no key is needed.
-fn check_key(service: &HttpService, scope: KeyScope, request: &Request) -> Result<Arc<str>, ApiError> {
-    let keys = service.settings.keys.as_ref();
+fn check_key(settings: &ServiceSettings, scope: KeyScope, request: &Request) -> Result<Arc<str>, ApiError> {
+    let keys = settings.keys.as_ref();
     let sent = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let needs_no_key = match scope {
-        KeyScope::Ask => keys.is_none() || service.settings.open_to_all,
-        KeyScope::Metrics | KeyScope::Admin => is_local_admin(service, request),
+        KeyScope::Ask => keys.is_none() || settings.open_to_all,
+        KeyScope::Metrics | KeyScope::Admin | KeyScope::Review => is_local_admin(settings, request),
     };
     match keys {
         // A key that is sent is checked even if the route needs none.
@@ -91,12 +101,12 @@ fn check_key(service: &HttpService, scope: KeyScope, request: &Request) -> Resul
 
 /// Whether a request comes from a program on this machine, and the service lets such
 /// programs use `/admin` and `/metrics` without a key.
-fn is_local_admin(service: &HttpService, request: &Request) -> bool {
+fn is_local_admin(settings: &ServiceSettings, request: &Request) -> bool {
     let is_forwarded = request
         .headers()
         .keys()
         .any(|name| name.as_str().starts_with("x-forwarded") || FORWARDED.contains(&name.as_str()));
-    service.settings.admin_without_key && is_local_client(request) && !is_forwarded && is_local_name(host_name(request))
+    settings.admin_without_key && is_local_client(request) && !is_forwarded && is_local_name(host_name(request))
 }
 
 /// Whether the client's end of the connection is on this machine.
@@ -106,7 +116,7 @@ fn is_local_client(request: &Request) -> bool {
 
 /// Refuses requests that a web page of another origin makes a visitor's browser send.
 /// The page could not read the response, but the call of the model would cost money.
-fn check_origin(service: &HttpService, request: &Request) -> Result<(), ApiError> {
+fn check_origin(settings: &ServiceSettings, request: &Request) -> Result<(), ApiError> {
     let headers = request.headers();
     let refused = |origin: &str| {
         Err(ApiError::forbidden(format!(
@@ -116,8 +126,8 @@ fn check_origin(service: &HttpService, request: &Request) -> Result<(), ApiError
     if let Some(origin) = headers.get(header::ORIGIN) {
         let origin = origin.to_str().unwrap_or("null");
         let normal = normalize(origin);
-        let is_allowed = service.settings.origins.iter().any(|allowed| allowed.allows(&normal));
-        return if is_allowed || is_own_origin(service, request, &normal) { Ok(()) } else { refused(origin) };
+        let is_allowed = settings.origins.iter().any(|allowed| allowed.allows(&normal));
+        return if is_allowed || is_own_origin(settings, request, &normal) { Ok(()) } else { refused(origin) };
     }
     // For images, links and forms, browsers send this header instead of `Origin`.
     match headers.get(FETCH_SITE).map(HeaderValue::as_bytes) {
@@ -135,8 +145,8 @@ fn is_source_link(request: &Request) -> bool {
 }
 
 /// Whether a normalized origin is that of the service's own pages.
-fn is_own_origin(service: &HttpService, request: &Request, origin: &str) -> bool {
-    let public_origin = service.settings.public_url.as_deref().map(|url| {
+fn is_own_origin(settings: &ServiceSettings, request: &Request, origin: &str) -> bool {
+    let public_origin = settings.public_url.as_deref().map(|url| {
         let host = url.find("://").map_or(0, |at| at + 3);
         normalize(&url[..url[host..].find('/').map_or(url.len(), |at| host + at)])
     });
@@ -184,7 +194,7 @@ fn is_local_name(name: &str) -> bool {
 /// its own name.
 /// A request that names two hosts (RFC 9112, 3.2) is always refused, because a proxy in
 /// front might have read the other one.
-pub(crate) fn check_host(service: &HttpService, request: &Request) -> Result<(), ApiError> {
+pub(crate) fn check_host(settings: &ServiceSettings, request: &Request) -> Result<(), ApiError> {
     if request.headers().get_all(header::HOST).iter().nth(1).is_some() {
         return Err(ApiError::invalid("the request has more than one Host header"));
     }
@@ -193,7 +203,6 @@ pub(crate) fn check_host(service: &HttpService, request: &Request) -> Result<(),
     {
         return Err(ApiError::invalid("the request has one host in its target, and another one in its Host header"));
     }
-    let settings = &service.settings;
     // With `any_host`, the server around this one decides who reaches it, but a browser on this machine reaches it too.
     let may_have_any_name = settings.any_host && !is_local_client(request);
     if settings.keys.is_some() || settings.open_to_all || may_have_any_name {

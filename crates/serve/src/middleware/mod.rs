@@ -45,7 +45,7 @@ pub(crate) async fn record_request(
     let timer = RequestTimer { metrics: service.metrics.clone(), route: route.clone(), started };
     let pending = PendingRequest::new(service.metrics.clone(), route, span.clone());
     let handled = async {
-        let response = match admit::check_host(&service, &request) {
+        let response = match admit::check_host(&service.settings, &request) {
             Ok(()) => next.run(request).await,
             Err(refused) => refused.into_response(),
         };
@@ -84,7 +84,7 @@ fn track_reading(request: Request) -> (Request, Option<Arc<AtomicBool>>) {
     (request.map(|body| ObservedBody::wrap(body, observe)), Some(is_unread))
 }
 
-fn add_security_headers(response: &mut Response) {
+pub(crate) fn add_security_headers(response: &mut Response) {
     for (name, value) in [
         (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
