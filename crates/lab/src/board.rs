@@ -119,6 +119,9 @@ pub struct BoardRow {
     pub tied: bool,
     /// Whether no other trial beats it on quality, cost and latency together.
     pub front: bool,
+    /// The share of resamples of the questions in which that is so, in [0, 1]; none if it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub front_share: Option<f64>,
     /// The probability that a trial as good as the best one falls behind as far as this one did; for
     /// a tied trial, see [`TrialResult::p_value`].
     pub p_value: Option<f64>,
@@ -219,6 +222,7 @@ fn row(results: &Results, trial: &TrialResult, columns: &[Column]) -> BoardRow {
         group: trial.group,
         tied: trial.tied,
         front: trial.front,
+        front_share: trial.front_share,
         p_value: trial.p_value,
         effect_size: trial.effect_size,
         questions_needed: trial.questions_needed,

@@ -3,6 +3,7 @@
 //! cluster is; the Python package implements it with Ray.
 
 use async_trait::async_trait;
+use models::Caps;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -85,6 +86,12 @@ pub trait Cluster: Send + Sync {
     /// # Errors
     /// If the worker does not answer.
     async fn look(&self, worker: WorkerId) -> Result<Vec<u8>, CallError>;
+
+    /// Replaces the caps of the budget of this name, which workers divide.
+    ///
+    /// # Errors
+    /// If the cluster does not confirm it.
+    async fn set_caps(&self, budget: &str, caps: Caps) -> Result<(), ClusterError>;
 
     /// Ends a worker; what it was doing is lost.
     async fn stop(&self, worker: WorkerId);

@@ -56,6 +56,12 @@ pub async fn document(session: &Session, path: &str, parser: usize) -> Result<Do
     })
 }
 
+/// The names of an experiment's parsers, by their numbers from 1.
+pub fn parser_names(session: &Session) -> Vec<String> {
+    let parsers = session.experiment.space.parsers().len().max(1);
+    (1..=parsers).map(|number| parser_name(session, number)).collect()
+}
+
 /// The name of a parser by its number in the experiment, from 1.
 pub fn parser_name(session: &Session, parser: usize) -> String {
     let parsers = session.experiment.space.parsers();

@@ -17,8 +17,10 @@ use crate::{
     Error,
     plan::{Outputs, Plan, TaskId},
     progress::Progress,
+    steering::Steering,
     task::RunContext,
 };
+use models::Caps;
 use rag::{load::Unread, python::Failure};
 use std::{
     collections::{HashMap, HashSet},
@@ -59,6 +61,17 @@ pub(crate) enum Engine {
 }
 
 impl Engine {
+    /// Replaces the caps of the run's budget in the processes that spend it.
+    ///
+    /// # Errors
+    /// Why that is not possible, in a sentence.
+    pub(crate) async fn set_caps(&self, before: Caps, after: Caps) -> Result<(), String> {
+        match self {
+            Self::Local(_) => Ok(()),
+            Self::Remote(engine) => engine.set_caps(before, after).await,
+        }
+    }
+
     /// Executes the tasks whose output is not in the store yet.
     ///
     /// # Errors
@@ -69,13 +82,13 @@ impl Engine {
         plan: &Arc<Plan>,
         run_context: &Arc<RunContext>,
         progress: &Progress,
-        cancel: &CancellationToken,
+        steered: (&CancellationToken, &Steering),
     ) -> Result<PlanOutcome, Error> {
         match self {
             Self::Local(engine) => {
-                schedule::execute(Arc::new(engine.clone()), plan, run_context, progress, cancel).await
+                schedule::execute(Arc::new(engine.clone()), plan, run_context, progress, steered).await
             }
-            Self::Remote(engine) => engine.execute(plan, run_context, progress, cancel).await,
+            Self::Remote(engine) => engine.execute(plan, run_context, progress, steered).await,
         }
     }
 }

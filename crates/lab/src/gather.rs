@@ -102,6 +102,7 @@ pub(crate) async fn gather(
         budget,
         damaged_entries: session.workspace().journal().n_damaged(),
         judges: judges(session).await?,
+        acts: Vec::new(),
         warnings: Vec::new(),
         // On a cluster, chunks and indexes are on other machines, so the warnings that need them are not looked for.
         looked_for: Some(looked_for(&experiment.warnings.ignore, experiment.engine.ray.is_none())),

@@ -80,7 +80,7 @@ async fn execute_once(
     run_context: &Arc<RunContext>,
 ) -> Result<PlanOutcome, Error> {
     let (engine, control) = (session.engine().await?, &session.setup().control);
-    engine.execute(plan, run_context, &control.progress, &control.cancel).await
+    engine.execute(plan, run_context, &control.progress, (&control.cancel, &control.steering)).await
 }
 
 /// Executes a plan whose outputs are read afterwards: what turns out to be damaged when it is read is made again.

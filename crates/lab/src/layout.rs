@@ -38,6 +38,8 @@ const LATENCY: &str = "latency";
 const EVIDENCE: &str = "evidence";
 const FORGOTTEN: &str = "forgotten";
 const PENDING: &str = ".pending.json";
+const STEERING: &str = "steering";
+const LIVE: &str = "live";
 
 /// The format of an output of a task, by the ending of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -311,6 +313,31 @@ pub(crate) fn probe(driver: &str) -> String {
     format!("{PROBES}/{driver}")
 }
 
+/// `steering/<run>`: the folder of what people want a run to do.
+pub(crate) fn acts_of(run: &str) -> String {
+    format!("{STEERING}/{run}")
+}
+
+/// `steering/<run>/<number>.json`: one act of steering.
+pub(crate) fn act(run: &str, number: u64) -> String {
+    format!("{STEERING}/{run}/{number:08}.json")
+}
+
+/// The number of an act, from its name.
+pub(crate) fn act_number(name: &str) -> Option<u64> {
+    name.rsplit('/').next()?.strip_suffix(".json")?.parse().ok()
+}
+
+/// `scratch/live/<run>.json`: how a run is doing now. Its process writes it again and again.
+pub(crate) fn live(run: &str) -> String {
+    format!("{SCRATCH}/{LIVE}/{run}.json")
+}
+
+/// `scratch/live`: the folder of what [`live`] names.
+pub(crate) fn live_folder() -> String {
+    format!("{SCRATCH}/{LIVE}")
+}
+
 /// The folder of all runs on this machine.
 pub(crate) fn runs_folder(root: &Path) -> PathBuf {
     root.join(RUNS)
@@ -400,7 +427,7 @@ impl<'a> NamedObject<'a> {
             [WORKERS, _] => Self::WorkerLog,
             [QUESTIONS, ..] => Self::Questions,
             [SCRATCH, ..] => Self::Scratch,
-            [PROBES | QUALIFICATIONS | FORGOTTEN, ..] => Self::Known,
+            [PROBES | QUALIFICATIONS | FORGOTTEN | STEERING, ..] => Self::Known,
             _ if store::is_of_store(name) => Self::Known,
             _ => Self::Unknown,
         }
@@ -509,6 +536,8 @@ mod tests {
         assert_eq!(latest("animals"), "runs/animals.latest");
         assert_eq!(questions(b"task"), format!("questions/{hex}.json"));
         assert_eq!(qualification(&key), format!("qualifications/{}.json", key.short()));
+        assert_eq!((act("r", 3), act_number(&act("r", 3))), ("steering/r/00000003.json".to_owned(), Some(3)));
+        assert_eq!((live("r"), act_number("steering/r/note.txt")), ("scratch/live/r.json".to_owned(), None));
     }
 
     #[test]
@@ -635,6 +664,8 @@ mod tests {
             ("scratch/summaries/ab".to_owned(), NamedObject::Scratch),
             (latest("animals"), NamedObject::Known),
             (pending_removal("ab"), NamedObject::Known),
+            (act(run, 3), NamedObject::Known),
+            (live(run), NamedObject::Scratch),
             ("journal.db-wal".to_owned(), NamedObject::Known),
             (format!("journal/ab/{}.json", key.hex()), NamedObject::Known),
             ("leases/ab/0.json".to_owned(), NamedObject::Known),

@@ -17,6 +17,7 @@ mod collections;
 mod corpus;
 mod detectable;
 mod document;
+mod document_chunks;
 mod dry_run;
 pub mod engine;
 mod error;
@@ -27,8 +28,10 @@ mod gather;
 mod golden;
 mod healing;
 mod history;
+mod known_runs;
 pub mod layout;
 mod lineage;
+mod live;
 mod noise;
 mod number;
 mod operator;
@@ -44,6 +47,7 @@ mod qualification;
 mod query;
 mod record;
 mod results;
+mod review;
 mod run;
 mod run_summary;
 mod sampled_plan;
@@ -53,6 +57,7 @@ mod session;
 mod settlement;
 mod setup;
 mod spec;
+mod steering;
 mod task;
 pub mod track;
 mod versions;
@@ -73,7 +78,8 @@ pub use collections::{
 };
 pub use corpus::{CorpusState, LoadedCorpus, load_corpus};
 pub use detectable::{DetectableDifference, DetectableDifferences};
-pub use document::{document, documents, parser_name};
+pub use document::{document, documents, parser_name, parser_names};
+pub use document_chunks::{ChunkBorders, ChunkedDocument, document_chunks, found_passages};
 pub use dry_run::plan_summary;
 pub use error::{Error, failed_function, model_error};
 pub use files::{write_new, write_whole};
@@ -83,6 +89,11 @@ pub use forget::{
     PendingRemoval, RemovedLines, RemovedObjects, counts as removal_counts, pending_removals,
 };
 pub use golden::{AnchoredQuestions, Documents, Golden, GoldenManifest, estimate_golden, generate_golden};
+pub use known_runs::{KnownRun, known_runs, live_run};
+pub use live::{
+    LiveCaps, LiveFailure, LiveHistory, LiveProblem, LiveRun, LiveScore, LiveSpending, LiveState, LiveTrial,
+    LiveTrialState,
+};
 pub use models::provider::Environment;
 pub use noise::{NoiseDesign, NoiseDesignError, NoiseResult, noise, noise_cost};
 pub use operator::Operator;
@@ -108,6 +119,10 @@ pub use results::{
     RANKED_CHUNKS, RIGHT_FROM, ReplyFindings, Results, RetrievalCount, StoredRows, TrialResult, TrialUsage, Winner,
     cut_share,
 };
+pub use review::{
+    Decision, DecisionError, ReviewDesk, ReviewLine, ReviewedQuestion, ReviewerAgreement, has_unwritten_decisions,
+    review_state,
+};
 pub use sampled_plan::{
     ChunkEstimate, Estimate, FEWEST_SAMPLED_FILES, SampledCost, SampledEnding, SampledModelCost, SampledPlan,
     SampledRejection, SampledRejections, sample_plan,
@@ -121,6 +136,7 @@ pub use spec::{
     SpecTextError, StageSpec, SystemSpec, SystemVersion, TrackerConfig, TrackerSettingsError, Unanchored, WarningSpec,
     nearest,
 };
+pub use steering::{Act, AppliedAct, PostedAct, Steering, post_act, posted_acts};
 pub use task::{
     read::{ReadContent, content as read_file},
     remove_orphaned_indexes,

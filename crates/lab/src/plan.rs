@@ -70,11 +70,17 @@ impl Plan {
         let mut sinks: Vec<_> = match self.trials.is_empty() {
             // A plan that only parses files (`Plan::loading`): every task is a result.
             true => (0..self.tasks.len()).collect(),
-            false => self.trials.iter().flat_map(|trial| trial.results().chain(trial.queries)).collect(),
+            false => self.trials.iter().flat_map(TrialTasks::sinks).collect(),
         };
         sinks.sort_unstable();
         sinks.dedup();
         sinks
+    }
+
+    /// The tasks whose outputs become the results, without those that only trials need whose id `is_stopped`.
+    pub(crate) fn sinks_without(&self, is_stopped: impl Fn(&str) -> bool) -> Vec<TaskId> {
+        let kept = self.trials.iter().filter(|trial| !is_stopped(&trial.id));
+        if self.trials.is_empty() { self.sinks() } else { kept.flat_map(TrialTasks::sinks).collect() }
     }
 
     /// All tasks that a trial needs, each once.

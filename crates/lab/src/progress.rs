@@ -21,7 +21,7 @@ use std::{
 const WINDOW: Duration = Duration::from_secs(3);
 
 /// How an operator is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OperatorStatus {
     /// No task has started.
@@ -35,7 +35,7 @@ pub enum OperatorStatus {
 }
 
 /// One row of the table.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OperatorProgress {
     /// The operator.
     pub operator: Operator,
@@ -297,6 +297,15 @@ impl Progress {
             state.queued = state.queued.saturating_sub(1);
         }
         state.failed += 1;
+    }
+
+    /// A task that was not started is not needed any more.
+    pub(crate) fn withdraw(&self, operator: Operator) {
+        let mut states = self.lock();
+        let state = states.entry(operator).or_default();
+        state.queued = state.queued.saturating_sub(1);
+        // The rows of all tasks are no longer those that will be made.
+        state.known_rows = None;
     }
 
     /// The table as it is now, upstream first.

@@ -50,7 +50,8 @@ pub(crate) use winner::choose;
 use crate::{
     Error,
     budget::BudgetResult,
-    search::SearchResult,
+    search::{SearchResult, Stop, StopKind},
+    steering::{Act, AppliedAct},
     warning::{Warning, WarningCode},
 };
 use eval::{Question, dataset::DatasetReport};
@@ -172,6 +173,9 @@ pub struct Results {
     /// The judges, and how they did on labelled cases.
     #[serde(default)]
     pub judges: Vec<JudgeResult>,
+    /// What people did to the run while it went on, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub acts: Vec<AppliedAct>,
     /// The run's warnings, the gravest first, without those that the experiment file ignores.
     #[serde(default)]
     pub warnings: Vec<Warning>,
@@ -203,12 +207,37 @@ impl Results {
 
     /// Ranks the trials again; those that a search stopped come last.
     pub(crate) fn apply_search(&mut self, search: SearchResult) {
-        for trial in &mut self.trials {
+        let by_person =
+            |trial: &TrialResult| trial.stopped.as_ref().is_some_and(|stop| stop.kind == StopKind::ByPerson);
+        for trial in self.trials.iter_mut().filter(|trial| !by_person(trial)) {
             trial.stopped = search.stops.get(&trial.trial.id).cloned();
         }
         self.search = Some(search);
         self.winner = choose(&mut self.trials, &self.metrics, &self.objective, &self.questions);
         self.verdict = self.describe();
+    }
+
+    /// Takes the trials that people stopped out of the comparison. `questions` says how many each was asked.
+    pub(crate) fn apply_stops(&mut self, stopped: &BTreeMap<String, String>, questions: &BTreeMap<String, usize>) {
+        for act in &mut self.acts {
+            let Act::StopTrial { trial } = &act.act else { continue };
+            // Between the act and the end of the tasks in flight, its last scores came.
+            if !act.refused && stopped.contains_key(trial) && !questions.contains_key(trial) {
+                act.outcome = Some(format!("{trial} had all its scores by then, so it is compared like the others"));
+            }
+        }
+        let mut changed = false;
+        for trial in &mut self.trials {
+            let id = &trial.trial.id;
+            let Some((by, questions)) = stopped.get(id).zip(questions.get(id).copied()) else { continue };
+            let reason = format!("stopped by {by} after {}", crate::number::counted(questions, "question"));
+            trial.stopped = Some(Stop { kind: StopKind::ByPerson, questions, reason });
+            changed = true;
+        }
+        if changed {
+            self.winner = choose(&mut self.trials, &self.metrics, &self.objective, &self.questions);
+            self.verdict = self.describe();
+        }
     }
 
     /// Marks results that lack trials: the best trial may be among those that are missing.

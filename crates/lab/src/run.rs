@@ -4,6 +4,8 @@
 mod first_reply;
 mod search;
 mod search_scores;
+mod steered;
+mod stopped;
 
 use crate::{
     Error, PreparedRun, Session,
@@ -12,6 +14,7 @@ use crate::{
     gather::{RunPart, gather, measure, warnings, warnings_of_results},
     healing::Healing,
     layout::{self, RunFileName},
+    live::LiveWriter,
     plan::{Outputs, Trial, TrialTasks},
     record::{RunProvenance, write_run_documents},
     results::Results,
@@ -23,6 +26,7 @@ use crate::{
 };
 use eval::Dataset;
 use serde_json::json;
+use stopped::KeptPart;
 use store::upkeep::RunArtifacts;
 
 /// A run in progress.
@@ -62,7 +66,14 @@ impl<'a> Run<'a> {
 
     /// Runs to the end.
     pub(crate) async fn finish(mut self) -> Result<Results, Error> {
-        let results = self.run().await;
+        let (session, prepared) = (self.session, self.prepared);
+        let live = LiveWriter::start(session, prepared);
+        let results = tokio::select! {
+            biased;
+            results = self.run() => results,
+            never = steered::follow_acts(session, prepared) => match never {},
+        };
+        live.finish(&results).await;
         let (run_context, progress) = (&self.prepared.run_context, &self.session.setup().control.progress);
         let results = settle(run_context.models().client(), progress, results).await;
         if let Some(lost) = run_context.lost_events() {
@@ -87,6 +98,7 @@ impl<'a> Run<'a> {
             prepared.run_context.log("run_failed", json!({ "error": error_chain(error) }));
         }
         let (outcome, mut results) = searched?;
+        results.measure_front();
         results.warnings = warnings(session, prepared, &outcome, &mut results).await;
         let found = results.stored_json()?;
         let provenance = RunProvenance::of(session, prepared, &outcome).to_json()?;
@@ -108,9 +120,21 @@ impl<'a> Run<'a> {
         let mut healing = Healing::new(session, &prepared.run_context, part.plan);
         loop {
             let outcome = healing.execute(&mut self.claimed).await?;
-            measure(session, prepared, part, &outcome).await;
-            let gathered = gather(session, prepared, part, &outcome).await;
-            if let Some(results) = healing.finish_reading(&outcome, gathered).await? {
+            let steering = &session.setup().control.steering;
+            let stopped = steering.stopped_trials();
+            let kept = match stopped.is_empty() {
+                true => None,
+                false => KeptPart::of(session, prepared, part, &outcome, &stopped),
+            };
+            let (part, gathered_from) = match &kept {
+                Some(kept) => (RunPart { trials: &kept.trials, plan: &kept.plan, ..part }, &kept.outcome),
+                None => (part, &outcome),
+            };
+            measure(session, prepared, part, gathered_from).await;
+            let gathered = gather(session, prepared, part, gathered_from).await;
+            if let Some(mut results) = healing.finish_reading(&outcome, gathered).await? {
+                results.acts = steering.applied();
+                results.apply_stops(&stopped, &kept.map(|kept| kept.questions).unwrap_or_default());
                 return Ok((outcome, results));
             }
         }

@@ -108,6 +108,18 @@ pub(crate) struct RunHead {
 struct BoardHead {
     experiment: String,
     run: String,
+    #[serde(default)]
+    unscored: Option<String>,
+    #[serde(default)]
+    verdict: Vec<String>,
+    /// How many trials there are.
+    #[serde(default, deserialize_with = "count_items")]
+    rows: usize,
+}
+
+/// The number of items of a list, without their content.
+fn count_items<'de, D: serde::Deserializer<'de>>(list: D) -> Result<usize, D::Error> {
+    Ok(Vec::<serde::de::IgnoredAny>::deserialize(list)?.len())
 }
 
 impl RunHead {
@@ -128,6 +140,15 @@ impl RunHead {
 
     pub(crate) fn run(&self) -> &str {
         &self.board.run
+    }
+
+    /// The first sentence of the verdict.
+    pub(crate) fn headline(&self) -> Option<String> {
+        self.board.unscored.clone().or_else(|| self.board.verdict.first().cloned())
+    }
+
+    pub(crate) fn n_trials(&self) -> usize {
+        self.board.rows
     }
 }
 
@@ -217,7 +238,7 @@ mod tests {
         }
         let head = RunHead::read(&serde_json::to_vec(&kept).unwrap()).unwrap();
         assert_eq!((head.experiment(), head.run(), head.time_ms), ("zoo", "zoo-1", 1_795_342_062_000));
-        assert_eq!(RunHead::read(b"{}"), None);
+        assert!(RunHead::read(b"{}").is_none());
         assert!(RunSummary::read(b"{}").is_none() && RunSummary::read(b"").is_none());
     }
 
@@ -225,7 +246,7 @@ mod tests {
     fn a_head_counts_only_beside_the_results_that_it_is_of() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path();
-        assert_eq!((RunHead::of_folder(path), results_bytes(path)), (None, 0));
+        assert_eq!((RunHead::of_folder(path).is_none(), results_bytes(path)), (true, 0));
         std::fs::write(RunFileName::Results.within(path), b"12345").unwrap();
         assert_eq!(results_bytes(path), 5);
         for (bytes, is_of_these) in [(5, true), (4, false), (6, false), (0, false)] {

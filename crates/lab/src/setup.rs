@@ -4,6 +4,7 @@ use crate::{
     cluster::{Cluster, ClusterError},
     progress::Progress,
     spec::RayEngineSpec,
+    steering::Steering,
 };
 use models::{
     Budget, Caps, Client, CpuBudget, Lessor, Listener, ModelDirectory, PullOptions, RetryPolicy, provider,
@@ -37,6 +38,8 @@ pub struct Setup {
 pub struct Control {
     /// The live table.
     pub progress: Progress,
+    /// What people do to the run while it goes on.
+    pub steering: Steering,
     /// Ends the run.
     pub cancel: CancellationToken,
     /// Called with each request to a chat model and its answer.
@@ -57,6 +60,7 @@ impl Control {
         let client = client
             .with_budget(budget.clone())
             .with_cancellation(self.cancel.clone())
+            .with_pause(self.steering.pauses())
             .with_listener(self.listener.clone());
         match &self.retry {
             Some(retry) => client.with_retry(retry.clone()),

@@ -32,6 +32,8 @@ pub enum About {
     Approximation,
     /// What a search asked for, and how trials were stopped.
     Search,
+    /// What a person did to the run while it went on.
+    Steering,
     /// How a judge did on labelled cases.
     Judge,
     /// A judge that nobody tried on labelled cases.

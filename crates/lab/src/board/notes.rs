@@ -84,6 +84,8 @@ fn choice(notes: &mut Vec<Note>, results: &Results, groups: &[Vec<String>], fron
         notes.push(note(About::Front, text));
     }
     notes.extend(results.search.as_ref().map(|search| note(About::Search, search_text(search))));
+    let done = results.acts.iter().filter(|act| !act.refused);
+    notes.extend(done.map(|act| note(About::Steering, act.to_string())));
 }
 
 /// How much better the winner looks on the questions that chose it than on

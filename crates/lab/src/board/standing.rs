@@ -2,7 +2,7 @@
 
 use crate::{
     results::{EqualTrial, Results, TrialResult, Winner, nothing_retrieved},
-    search::StopKind,
+    search::{Stop, StopKind},
 };
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +24,8 @@ pub enum TrialStanding {
     OutOfCalls,
     /// A search never tried it.
     NotTried,
+    /// A person stopped it. It may be as good.
+    Stopped,
     /// It has no scores to choose by, or scores are missing that could change the order.
     NotRanked,
 }
@@ -35,6 +37,7 @@ impl TrialStanding {
                 StopKind::Eliminated => Self::Eliminated,
                 StopKind::OutOfCalls => Self::OutOfCalls,
                 StopKind::NotTried => Self::NotTried,
+                StopKind::ByPerson => Self::Stopped,
             };
         }
         match &results.winner {
@@ -57,6 +60,7 @@ impl TrialStanding {
             Self::Eliminated => "eliminated",
             Self::OutOfCalls => "out of calls",
             Self::NotTried => "not tried",
+            Self::Stopped => "stopped",
             Self::NotRanked => "not ranked",
         }
     }
@@ -68,7 +72,7 @@ impl TrialStanding {
             Self::Winner => "★",
             Self::Leads | Self::Tied => "=",
             Self::Eliminated => "×",
-            Self::OutOfCalls | Self::NotTried => "…",
+            Self::OutOfCalls | Self::NotTried | Self::Stopped => "…",
             Self::Behind | Self::NotRanked => "",
         }
     }
@@ -106,8 +110,10 @@ pub(super) fn place(standing: TrialStanding, trial: &TrialResult) -> String {
 }
 
 fn place_alone(standing: TrialStanding, trial: &TrialResult) -> String {
-    if let Some(stop) = &trial.stopped {
-        return format!("stopped by the search: {}", stop.reason);
+    match &trial.stopped {
+        Some(Stop { kind: StopKind::ByPerson, reason, .. }) => return reason.clone(),
+        Some(stop) => return format!("stopped by the search: {}", stop.reason),
+        None => {}
     }
     let p_value = trial.p_value.map_or_else(String::new, |p| format!(" ({})", p_value_text(p)));
     match trial.group {

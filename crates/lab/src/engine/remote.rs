@@ -30,9 +30,11 @@ use crate::{
     plan::Plan,
     progress::Progress,
     spec::{EngineSpec, Experiment, StageSpec},
+    steering::Steering,
     task::{RunContext, StoredOutput},
 };
 use async_trait::async_trait;
+use models::Caps;
 use serde_json::json;
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
@@ -90,6 +92,8 @@ struct DriverState {
     /// Since when a stage has had tasks but no ready worker.
     unstaffed: BTreeMap<Operator, Instant>,
     growth: ClusterGrowth,
+    /// The caps of the workers' budget, if they were replaced.
+    caps: Option<Caps>,
 }
 
 /// How the cluster gets more nodes.
@@ -156,6 +160,35 @@ impl Remote {
         (state.repeated, state.deaths)
     }
 
+    /// Replaces the caps of the budget that the workers divide. They got what was left of the run's caps when the
+    /// cluster was joined, so theirs change by as much as those of the run.
+    ///
+    /// # Errors
+    /// Why that is not possible, in a sentence.
+    pub(crate) async fn set_caps(&self, before: Caps, after: Caps) -> Result<(), String> {
+        let Some((name, given)) = &self.shared.setup.budget else {
+            return Err("the run began without a budget, so its workers ask for none".to_owned());
+        };
+        let now = self.shared.state().caps.unwrap_or(*given);
+        let changed = |now: Option<f64>, before: Option<f64>, after: Option<f64>| match (now, before, after) {
+            (Some(now), Some(before), Some(after)) => Some((now + after - before).max(0.0)),
+            (_, _, after) => after,
+        };
+        let counted = |now: Option<u64>, before: Option<u64>, after: Option<u64>| {
+            let number = |limit: Option<u64>| limit.map(|limit| limit as f64);
+            changed(number(now), number(before), number(after)).map(|limit| limit as u64)
+        };
+        let caps = Caps {
+            usd: changed(now.usd, before.usd, after.usd),
+            tokens: counted(now.tokens, before.tokens, after.tokens),
+            calls: counted(now.calls, before.calls, after.calls),
+            minutes: changed(now.minutes, before.minutes, after.minutes),
+        };
+        self.shared.cluster.set_caps(name, caps).await.map_err(|error| error.to_string())?;
+        self.shared.state().caps = Some(caps);
+        Ok(())
+    }
+
     /// Ends all workers.
     pub async fn close(&self) {
         let workers: Vec<WorkerId> = self.shared.state().workers.drain(..).map(|worker| worker.id).collect();
@@ -182,11 +215,11 @@ impl Remote {
         plan: &Arc<Plan>,
         run_context: &Arc<RunContext>,
         progress: &Progress,
-        cancel: &CancellationToken,
+        steered: (&CancellationToken, &Steering),
     ) -> Result<PlanOutcome, Error> {
         let before = self.losses();
         self.shared.state().progress = Some(progress.clone());
-        let outcome = schedule::execute(Arc::new(self.clone()), plan, run_context, progress, cancel).await;
+        let outcome = schedule::execute(Arc::new(self.clone()), plan, run_context, progress, steered).await;
         {
             let mut state = self.shared.state();
             // The keys are addresses in memory, which a later execution may reuse.

@@ -12,13 +12,14 @@ use crate::{
     plan::{Plan, Task, TaskId},
     progress::Progress,
     settlement::ends_all,
+    steering::Steering,
     task::{CallTurn, RunContext, StoredOutput},
 };
 use async_trait::async_trait;
 use serde_json::json;
 use std::{
     cmp::Reverse,
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     ops::Bound,
     sync::Arc,
     time::{Duration, Instant},
@@ -97,8 +98,9 @@ pub(super) async fn execute(
     plan: &Arc<Plan>,
     run_context: &Arc<RunContext>,
     progress: &Progress,
-    cancel: &CancellationToken,
+    (cancel, steering): (&CancellationToken, &Steering),
 ) -> Result<PlanOutcome, Error> {
+    let mut steered = steering.changes();
     let stored = stored_tasks(plan, &run_context.store).await?;
     let damaged = damaged_tasks(plan, &stored, &run_context.store).await?;
     let (to_run, reused) = tasks_to_run(plan, &stored, &damaged);
@@ -133,9 +135,26 @@ pub(super) async fn execute(
     // The error that ends all work. Tasks that have begun are awaited, because their calls are
     // paid.
     let mut end: Option<Error> = None;
+    // Tasks that only stopped trials need.
+    let mut dropped: HashSet<TaskId> = HashSet::new();
+    let mut n_stopped = 0;
     loop {
+        let stopped = steering.stopped_trials();
+        if stopped.len() > n_stopped {
+            n_stopped = stopped.len();
+            let needed = tasks_for_others(plan, &running, &stopped);
+            for &id in to_run.iter().filter(|id| !needed.contains(id)) {
+                let was_ready = ready.remove(&ready_task(plan, turns.of(id), id));
+                if was_ready || waiting.remove(&id).is_some() {
+                    progress.withdraw(plan.tasks[id].operator());
+                    dropped.insert(id);
+                }
+            }
+        }
+        let is_paused = steering.is_paused();
         while !cancel.is_cancelled()
             && end.is_none()
+            && !is_paused
             && let Some(id) = next(&*runner, &mut ready, &active)
         {
             let task = &plan.tasks[id];
@@ -152,9 +171,11 @@ pub(super) async fn execute(
             let runner = runner.clone();
             set.spawn(async move { (id, run(&*runner, assignment).await) });
         }
+        let waits_for_a_person = is_paused && end.is_none() && set.is_empty() && !ready.is_empty();
         let joined = tokio::select! {
-            joined = set.join_next() => joined,
+            joined = set.join_next(), if !waits_for_a_person => joined,
             () = runner.limit_changed() => continue,
+            Ok(()) = steered.changed() => continue,
             gone = &mut gone => {
                 set.abort_all();
                 return Err(gone.into());
@@ -228,11 +249,23 @@ pub(super) async fn execute(
         }
     }
     // With nothing in flight, the loop may end without having seen the cancellation.
-    let is_whole = outcome.outputs.len() + outcome.failed.len() == to_run.len() + reused.len();
+    let is_whole = outcome.outputs.len() + outcome.failed.len() + dropped.len() == to_run.len() + reused.len();
     if end.is_none() && !is_whole && cancel.is_cancelled() {
         return Err(interrupted(run_context, &outcome));
     }
     end.map_or(Ok(outcome), Err)
+}
+
+/// The tasks among `running` that trials need that were not stopped.
+fn tasks_for_others(plan: &Plan, running: &HashSet<TaskId>, stopped: &BTreeMap<String, String>) -> HashSet<TaskId> {
+    let mut open = plan.sinks_without(|trial| stopped.contains_key(trial));
+    let mut needed = HashSet::new();
+    while let Some(id) = open.pop() {
+        if running.contains(&id) && needed.insert(id) {
+            open.extend(plan.tasks[id].inputs());
+        }
+    }
+    needed
 }
 
 fn interrupted(run_context: &RunContext, outcome: &PlanOutcome) -> Error {

@@ -101,7 +101,7 @@ impl Plan {
                 TrialKind::Pipeline(pipeline) => plan.pipeline(inputs, PipelineTrial { trial, pipeline }, asked),
                 TrialKind::System(system) => plan.system(inputs, (trial, system), asked),
             };
-            plan.trials.push(tasks);
+            plan.trials.push(TrialTasks { id: trial.id.clone(), asked: asked.clone(), ..tasks });
         }
         plan.name_trials(inputs.trials);
         // `load` counted the loading tasks once; unshared, every trial would have its own.
@@ -224,7 +224,7 @@ impl Plan {
         let score = |metric: &MetricConfig| (metric.clone(), self.score(inputs, metric, &scored, asked));
         let scores = metrics.map(score).collect();
         let answers = answers.into_iter().flat_map(|answers| answers.shards).map(|(_, id)| id).collect();
-        TrialTasks { corpus, enriched, queries, passages, answers, recall, replies: None, scores }
+        TrialTasks { corpus, enriched, queries, passages, answers, recall, scores, ..TrialTasks::default() }
     }
 
     fn corpus(

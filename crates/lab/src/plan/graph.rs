@@ -46,6 +46,10 @@ impl CorpusInputs {
 /// Where a trial's results are in the plan.
 #[derive(Debug, Clone, Default)]
 pub struct TrialTasks {
+    /// The trial's id.
+    pub id: String,
+    /// The questions that it is asked.
+    pub asked: Vec<usize>,
     /// The inputs of its stages.
     pub corpus: CorpusInputs,
     /// What is searched in place of its chunks' texts, in shards; empty if the texts are searched.
@@ -68,6 +72,11 @@ impl TrialTasks {
     /// The tasks of all its scores.
     pub(crate) fn scoring(&self) -> impl Iterator<Item = TaskId> {
         self.scores.iter().flat_map(|(_, shards)| shards.iter().copied())
+    }
+
+    /// The tasks whose outputs become its results.
+    pub(crate) fn sinks(&self) -> impl Iterator<Item = TaskId> {
+        self.results().chain(self.queries)
     }
 
     /// The tasks of its answers, scores and passages, and of the recall of its index.

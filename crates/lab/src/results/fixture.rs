@@ -58,6 +58,7 @@ pub(crate) fn results(trials: usize) -> Results {
         partial: None,
         damaged_entries: 0,
         judges: Vec::new(),
+        acts: Vec::new(),
         warnings: Vec::new(),
         looked_for: None,
     }

@@ -5,30 +5,60 @@
 //! tokens: for the questions, and for the index. Latency counts in hundredths of a second: less is
 //! noise of the measurement. A number that is not known counts as the worst.
 
-use super::TrialResult;
+use super::{Results, SEED, TrialResult};
+use eval::statistics::front_shares;
+use std::collections::BTreeMap;
 
 /// Marks the trials on the front. Those that a search stopped are not on it:
 /// their means are of fewer questions.
 pub(super) fn mark(trials: &mut [TrialResult]) {
-    let is_money = counts_money(trials);
-    let or_worst = |number: Option<f64>| number.unwrap_or(f64::INFINITY);
+    let all_costs = costs(trials);
     // Smaller is better in each.
     let costs: Vec<Option<[f64; 4]>> = trials
         .iter()
-        .map(|trial| {
-            let quality = quality(trial)?;
-            let all_known = trial.usage.unknown.is_empty();
-            let (cost, index) = match is_money {
-                true => (trial.cost_usd, trial.index_cost_usd),
-                false => (trial.tokens.filter(|_| all_known), all_known.then_some(trial.index_tokens as f64)),
-            };
-            let latency = trial.latency_p50.map(|seconds| (seconds * 100.0).round());
-            Some([-quality, or_worst(cost), or_worst(index), or_worst(latency)])
-        })
+        .zip(&all_costs)
+        .map(|(trial, [cost, index, latency])| Some([-quality(trial)?, *cost, *index, *latency]))
         .collect();
     let beats = |a: &[f64; 4], b: &[f64; 4]| a.iter().zip(b).all(|(a, b)| a <= b) && a != b;
     for (trial, own) in trials.iter_mut().zip(&costs) {
         trial.front = own.as_ref().is_some_and(|own| !costs.iter().flatten().any(|other| beats(other, own)));
+    }
+}
+
+/// Money or tokens for the questions and for the index, and latency in hundredths of a second. What is not known is
+/// infinite.
+fn costs(trials: &[TrialResult]) -> Vec<[f64; 3]> {
+    let is_money = counts_money(trials);
+    let or_worst = |number: Option<f64>| number.unwrap_or(f64::INFINITY);
+    let of_trial = |trial: &TrialResult| {
+        let all_known = trial.usage.unknown.is_empty();
+        let (cost, index) = match is_money {
+            true => (trial.cost_usd, trial.index_cost_usd),
+            false => (trial.tokens.filter(|_| all_known), all_known.then_some(trial.index_tokens as f64)),
+        };
+        let latency = trial.latency_p50.map(|seconds| (seconds * 100.0).round());
+        [or_worst(cost), or_worst(index), or_worst(latency)]
+    };
+    trials.iter().map(of_trial).collect()
+}
+
+impl Results {
+    /// Finds how sure it is that each trial is on the front: the share of resamples of the questions in which it is
+    /// ([`front_shares`]). Trials that were stopped have none.
+    pub(crate) fn measure_front(&mut self) {
+        let contributions = self.contributions(&BTreeMap::new());
+        let is_open = |trial: &TrialResult| quality(trial).is_some();
+        let places: Vec<usize> = (0..self.trials.len()).filter(|&place| is_open(&self.trials[place])).collect();
+        let all = costs(&self.trials);
+        let scores = |place: &usize| contributions[&self.trials[*place].trial.id].clone();
+        let shares = front_shares(
+            &places.iter().map(scores).collect::<Vec<_>>(),
+            &places.iter().map(|&place| all[place]).collect::<Vec<_>>(),
+            SEED,
+        );
+        for (place, share) in places.into_iter().zip(shares) {
+            self.trials[place].front_share = Some(share);
+        }
     }
 }
 

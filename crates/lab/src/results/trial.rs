@@ -134,6 +134,10 @@ pub struct TrialResult {
     /// latency and better in one of them.
     #[serde(default)]
     pub front: bool,
+    /// The share of resamples of the questions in which it is on this front, in [0, 1]: from 0.95 on it is on it with 95 %
+    /// confidence. None for a trial without scores or that was stopped, and in results of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub front_share: Option<f64>,
     /// The trial before it on the leaderboard that it equals on every question; none if there is
     /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -188,6 +192,7 @@ impl TrialResult {
             questions_needed: None,
             effect_size: None,
             front: false,
+            front_share: None,
             equal_to: None,
             retrieval: None,
             replies: None,

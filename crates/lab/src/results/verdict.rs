@@ -4,7 +4,10 @@
 //! and that of a check (`CheckVerdict`) are other things.
 
 use super::{Results, RetrievalCount, TrialResult, Winner, winner::unproven};
-use crate::number::{count, counted};
+use crate::{
+    number::{count, counted},
+    search::StopKind,
+};
 use eval::statistics::MOST_QUESTIONS;
 
 /// The beginning of a verdict that names only a leading trial.
@@ -68,6 +71,7 @@ impl Results {
         if !tied.is_empty() {
             sentences.push(self.questions_needed_text(&tied));
         }
+        sentences.extend(self.stopped_by_people());
         sentences.extend(self.limits_of(id));
         sentences.extend(self.baselines());
         sentences
@@ -85,6 +89,18 @@ impl Results {
             format!("{others} gave the same as {id} for every question, and {verb} as one with it")
         });
         nothing.into_iter().chain(equal)
+    }
+
+    /// That trials which a person stopped are compared with no other; none if there are no such trials.
+    fn stopped_by_people(&self) -> Option<String> {
+        let is_stopped =
+            |trial: &&TrialResult| trial.stopped.as_ref().is_some_and(|stop| stop.kind == StopKind::ByPerson);
+        let stopped: Vec<&TrialResult> = self.trials.iter().filter(is_stopped).collect();
+        let (were, are) = if stopped.len() == 1 { ("was", "is") } else { ("were", "are") };
+        (!stopped.is_empty()).then(|| {
+            format!("{} {were} stopped by a person and {are} compared with no other trial: it says nothing about how good {} {are}",
+                names(&stopped), if stopped.len() == 1 { "it" } else { "they" })
+        })
     }
 
     /// Why no winner is named; none where one is.

@@ -116,9 +116,11 @@ impl TrialResult {
     }
 }
 
-/// How many trials a search stopped without having shown that another is better.
+/// How many trials a search stopped without having shown that another is better. Trials that a person stopped do not
+/// count: whoever stops a trial takes it out of the comparison.
 pub(super) fn unproven(trials: &[TrialResult]) -> usize {
-    let is_open = |trial: &&TrialResult| trial.stopped.as_ref().is_some_and(|stop| stop.kind != StopKind::Eliminated);
+    let kinds = [StopKind::Eliminated, StopKind::ByPerson];
+    let is_open = |trial: &&TrialResult| trial.stopped.as_ref().is_some_and(|stop| !kinds.contains(&stop.kind));
     trials.iter().filter(is_open).count()
 }
 

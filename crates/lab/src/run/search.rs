@@ -87,7 +87,13 @@ pub(super) async fn search(run: &mut Run<'_>) -> Result<(PlanOutcome, Results), 
     let mut steps = StepLog::default();
     let mut is_within_budget = true;
     loop {
-        let asked = strategy.next(&seen);
+        let mut asked = strategy.next(&seen);
+        let stopped = session.setup().control.steering.stopped_trials();
+        for (number, trial) in prepared.trials.iter().enumerate() {
+            if stopped.contains_key(&trial.id) {
+                asked[number] = asked[number].min(seen[number].len());
+            }
+        }
         let can_be_retried = |trial, question| scores.can_be_retried(trial, question);
         let questions = step_questions(&asked, &seen, can_be_retried, (&order, prepared.plan.ranges()));
         if questions.iter().all(Vec::is_empty) {

@@ -7,9 +7,9 @@ use crate::{
     gather::read_scores,
     plan::{Plan, TrialTasks},
     results::{MetricResult, contribution},
-    track::ScorePoint,
+    track::{ScorePoint, score_point},
 };
-use eval::{Score, statistics};
+use eval::Score;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A trial's score by a metric at a question.
@@ -66,7 +66,11 @@ impl<'a> SearchScores<'a> {
     ) -> Result<(), Error> {
         for (metric, (_, shards)) in tasks.scores.iter().enumerate() {
             let output = |id: &usize| outcome.outputs.get(id).map(|name| (trial, metric, name.clone()));
-            let is_new = |id: &&usize| output(id).is_none_or(|name| !self.read.contains(&name));
+            // Tasks of a trial that a person stopped have neither an output nor a failure.
+            let is_new = |id: &&usize| match output(id) {
+                Some(name) => !self.read.contains(&name),
+                None => outcome.failed.contains_key(*id),
+            };
             let new: Vec<usize> = shards.iter().filter(is_new).copied().collect();
             for (question, scored) in read_scores(self.prepared, plan, outcome, &new).await? {
                 if let Some(&place) = self.places.get(question.as_str()) {
@@ -105,9 +109,9 @@ impl<'a> SearchScores<'a> {
             let value = |score: &KnownScore| if let KnownScore::Value(value) = score { Some(*value) } else { None };
             let values: Vec<f64> = scores.iter().filter_map(value).collect();
             let failed = scores.iter().filter(|score| matches!(score, KnownScore::Failed { .. })).count();
-            let (trial, metric) = (self.prepared.trials[trial].id.clone(), metric.name.clone());
+            let trial = self.prepared.trials[trial].id.clone();
             let questions = values.len() + failed;
-            Some(ScorePoint { trial, metric, questions, mean: statistics::mean(&values)?, time_ms: 0 })
+            score_point((trial, metric.name.clone()), questions, &values, metric.range)
         })
     }
 }

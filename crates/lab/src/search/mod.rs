@@ -102,6 +102,8 @@ pub enum StopKind {
     OutOfCalls,
     /// It was never tried.
     NotTried,
+    /// A person stopped it. It may be as good.
+    ByPerson,
 }
 
 /// Decides step by step.

@@ -2,7 +2,7 @@
 //! every few seconds, and one task for each tracker brings its server up to
 //! date, with growing pauses while the server is away.
 
-use super::{RunView, Tracker, TrackerError, observe::Observer, view::RunReader};
+use super::{RunView, Tracker, TrackerError, view::RunReader};
 use crate::{
     Error, Experiment, PreparedRun, Session,
     action::Action,
@@ -72,7 +72,6 @@ pub fn follow(session: &Session, prepared: &PreparedRun) -> Tracking {
     }
     let reader =
         RunReader::new(session.workspace().run_folder(&prepared.run), &prepared.run, session.experiment.clone());
-    let observer = Observer::new(prepared, session.setup().control.progress.clone());
     let every = trackers.iter().map(|tracker| tracker.pace().every).min().unwrap_or(FIRST_LOOK);
     let (sender, receiver) = watch::channel(None);
     let run_context = prepared.run_context.clone();
@@ -88,7 +87,7 @@ pub fn follow(session: &Session, prepared: &PreparedRun) -> Tracking {
     };
     let trackers = trackers.into_iter().map(show).collect();
     let (stop, stopped) = oneshot::channel();
-    let reading = tokio::spawn(read_until_stopped(reader, observer, every, stopped, sender, run_context.clone()));
+    let reading = tokio::spawn(read_until_stopped(reader, every, stopped, sender, run_context.clone()));
     Tracking { notes, following: Some(Following { stop: Some(stop), reading, trackers, run_context }) }
 }
 
@@ -209,7 +208,6 @@ impl Tracking {
 /// Reads the run's folder until it is stopped, and then once more.
 async fn read_until_stopped(
     mut reader: RunReader,
-    mut observer: Observer,
     every: Duration,
     mut stopped: oneshot::Receiver<()>,
     sender: watch::Sender<ShownState>,
@@ -222,11 +220,6 @@ async fn read_until_stopped(
             _ = &mut stopped => true,
         };
         pause = every;
-        // The first read learns what the log says already; the second one reads what the observer adds.
-        let first = read(reader).await;
-        let Some((again, _)) = first else { return };
-        reader = again;
-        observer.observe(&mut reader).await;
         let Some((again, view)) = read(reader).await else { return };
         reader = again;
         match view {

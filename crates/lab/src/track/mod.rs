@@ -12,8 +12,9 @@ mod observe;
 mod view;
 
 pub use follow::{Tracking, catch_up, follow};
-pub(crate) use observe::StepLog;
+pub(crate) use observe::{Observer, StepLog, score_point};
 pub use view::{DataVersion, RunState, RunView, ScorePoint, UsagePoint};
+pub(crate) use view::{RunReader, TaskFailure};
 
 pub use crate::spec::Pace;
 use crate::spec::{TrackerConfig, TrackerSettingsError};

@@ -6,6 +6,7 @@ use crate::{
     PreparedRun,
     artifact::{self, ScoreRow},
     progress::Progress,
+    results::SEED,
     task::RunContext,
 };
 use eval::{Score, statistics};
@@ -16,7 +17,7 @@ use std::{
 };
 
 /// Observes a run of this process.
-pub(super) struct Observer {
+pub(crate) struct Observer {
     run_context: Arc<RunContext>,
     progress: Progress,
     /// The means that need each task's scores, by the task's key.
@@ -26,29 +27,34 @@ pub(super) struct Observer {
     /// Where each question stands in the dataset.
     order: HashMap<String, usize>,
     logged: (usize, UsagePoint),
+    /// Whether the scores that were in the store already have been looked for.
+    has_looked: bool,
 }
 
 /// A trial's mean by a metric, and where its scores will be.
 struct PendingMean {
     trial: String,
     metric: String,
+    /// The metric's least and greatest value.
+    range: (f64, f64),
     artifacts: Vec<String>,
     /// How many of the artifacts, from the first one on, are known to be there.
     present: usize,
 }
 
 impl Observer {
-    pub(super) fn new(prepared: &PreparedRun, progress: Progress) -> Self {
+    pub(crate) fn new(prepared: &PreparedRun, progress: Progress) -> Self {
         let (mut needed_by, mut means) = (BTreeMap::<String, Vec<usize>>::new(), Vec::new());
         for (trial, tasks) in prepared.trials.iter().zip(&prepared.plan.trials) {
-            for (metric, shards) in &tasks.scores {
+            for (config, shards) in &tasks.scores {
                 let tasks = || shards.iter().map(|&id| &prepared.plan.tasks[id]);
                 for task in tasks() {
                     needed_by.entry(task.key.hex()).or_default().push(means.len());
                 }
                 let artifacts = tasks().map(crate::Task::artifact).collect();
-                let (trial, metric) = (trial.id.clone(), metric.label());
-                means.push(Some(PendingMean { trial, metric, artifacts, present: 0 }));
+                let (trial, metric) = (trial.id.clone(), config.label());
+                let range = config.range();
+                means.push(Some(PendingMean { trial, metric, range, artifacts, present: 0 }));
             }
         }
         let order = prepared.questions.iter().enumerate().map(|(i, question)| (question.id.clone(), i)).collect();
@@ -59,13 +65,18 @@ impl Observer {
             means,
             order,
             logged: Default::default(),
+            has_looked: false,
         }
     }
 
     /// Writes what has become known since the last call.
-    pub(super) async fn observe(&mut self, reader: &mut RunReader) {
+    pub(crate) async fn observe(&mut self, reader: &mut RunReader) {
         let scored = reader.take_scored_tasks();
-        let needed: Vec<usize> = scored.iter().filter_map(|key| self.needed_by.get(key)).flatten().copied().collect();
+        let mut needed: Vec<usize> =
+            scored.iter().filter_map(|key| self.needed_by.get(key)).flatten().copied().collect();
+        if !std::mem::replace(&mut self.has_looked, true) {
+            needed.extend(self.stored_means().await);
+        }
         for place in needed {
             let Some(mut mean) = self.means[place].take() else { continue };
             if reader.knows(&mean.trial, &mean.metric) {
@@ -90,6 +101,15 @@ impl Observer {
             let fields = json!({ "calls": used.calls, "tokens": used.tokens, "cost_usd": used.cost_usd });
             self.run_context.log("usage", fields);
         }
+    }
+
+    /// The means whose first scores another run has left in the store.
+    async fn stored_means(&self) -> Vec<usize> {
+        let first =
+            |(place, mean): (usize, &Option<PendingMean>)| Some((place, mean.as_ref()?.artifacts.first()?.clone()));
+        let (places, names): (Vec<usize>, Vec<String>) = self.means.iter().enumerate().filter_map(first).unzip();
+        let stored = self.run_context.store.which_exist(&names).await.unwrap_or_default();
+        places.into_iter().zip(stored).filter(|(_, is_there)| *is_there).map(|(place, _)| place).collect()
     }
 
     /// Whether all scores of a mean are there.
@@ -117,8 +137,20 @@ impl Observer {
         let values: Vec<f64> = scores.iter().filter_map(Score::value).collect();
         let questions = values.len() + scores.iter().filter(|score| score.is_failure()).count();
         let (trial, metric) = (mean.trial.clone(), mean.metric.clone());
-        Some(ScorePoint { trial, metric, questions, mean: statistics::mean(&values)?, time_ms: 0 })
+        score_point((trial, metric), questions, &values, mean.range)
     }
+}
+
+/// A trial's mean, with its interval.
+pub(crate) fn score_point(
+    (trial, metric): (String, String),
+    questions: usize,
+    values: &[f64],
+    range: (f64, f64),
+) -> Option<ScorePoint> {
+    let interval = statistics::bootstrap_mean(values, range, SEED);
+    let (low, high) = (interval.map(|interval| interval.low), interval.map(|interval| interval.high));
+    Some(ScorePoint { trial, metric, questions, mean: statistics::mean(values)?, low, high, time_ms: 0 })
 }
 
 /// Logs the mean scores that a search has after each step, each once.
@@ -140,7 +172,7 @@ impl StepLog {
         let compared = seen.filter_map(|(trial, scores)| {
             let (trial, metric) = (trial.to_owned(), "search_objective".to_owned());
             let known: Vec<f64> = scores.iter().copied().flatten().collect();
-            Some(ScorePoint { trial, metric, questions: scores.len(), mean: statistics::mean(&known)?, time_ms: 0 })
+            score_point((trial, metric), scores.len(), &known, (0.0, 1.0))
         });
         for point in of_metrics.chain(compared) {
             let name = (point.trial.clone(), point.metric.clone(), point.questions, point.mean.to_bits());
@@ -152,8 +184,11 @@ impl StepLog {
 }
 
 fn log_score(run_context: &RunContext, point: &ScorePoint) {
-    let ScorePoint { trial, metric, questions, mean, .. } = point;
-    run_context.log("trial_scored", json!({ "trial": trial, "metric": metric, "questions": questions, "mean": mean }));
+    let ScorePoint { trial, metric, questions, mean, low, high, .. } = point;
+    run_context.log(
+        "trial_scored",
+        json!({ "trial": trial, "metric": metric, "questions": questions, "mean": mean, "low": low, "high": high }),
+    );
 }
 
 #[cfg(test)]
@@ -172,6 +207,8 @@ mod tests {
             metric: "recall".to_owned(),
             questions,
             mean,
+            low: None,
+            high: None,
             time_ms: 0,
         };
         let mut said = 0;

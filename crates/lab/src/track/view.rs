@@ -1,7 +1,9 @@
 //! The view of a run, read from its folder: the event log, the results, the
 //! report. Each look reads only the new lines of the log.
 
-use crate::{Error, board::Board, layout::RunFileName, plan::trial, results::Results, spec::Experiment};
+use crate::{
+    Error, board::Board, layout::RunFileName, operator::Operator, plan::trial, results::Results, spec::Experiment,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
@@ -70,6 +72,12 @@ pub struct ScorePoint {
     pub questions: usize,
     /// The mean of those with a score.
     pub mean: f64,
+    /// The low end of its 95 % interval over questions; none for fewer than two questions, and in logs of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub low: Option<f64>,
+    /// The high end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub high: Option<f64>,
     /// In milliseconds since 1970.
     #[serde(default)]
     pub time_ms: i64,
@@ -143,6 +151,20 @@ pub(crate) struct RunReader {
     seen: BTreeSet<(String, String, usize, u64)>,
     /// Keys of finished tasks that gave scores.
     scored: Vec<String>,
+    /// Tasks that failed since the run was started last.
+    failures: Vec<TaskFailure>,
+}
+
+/// A task that failed.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(crate) struct TaskFailure {
+    /// Its kind of work.
+    pub(crate) operator: Operator,
+    /// Why.
+    #[serde(rename = "error")]
+    pub(crate) reason: String,
+    /// What it was to do.
+    pub(crate) label: String,
 }
 
 impl RunReader {
@@ -158,14 +180,21 @@ impl RunReader {
             tasks: 0,
             seen: BTreeSet::new(),
             scored: Vec::new(),
+            failures: Vec::new(),
         }
+    }
+
+    /// Reads what was added to the log.
+    pub(crate) fn catch_up(&mut self) -> Result<(), Error> {
+        for line in self.tail.lines()? {
+            self.line(&line);
+        }
+        Ok(())
     }
 
     /// The present state of the run, as its folder shows it.
     pub(crate) fn look(&mut self) -> Result<RunView, Error> {
-        for line in self.tail.lines()? {
-            self.line(&line);
-        }
+        self.catch_up()?;
         if self.view.state == RunState::Finished && self.view.results.is_none() {
             let results = Results::read_outline(&self.folder)?;
             self.view.board = Some(Arc::new(Board::of(&results)));
@@ -180,6 +209,17 @@ impl RunReader {
     /// The keys of finished tasks that gave scores since the last call.
     pub(crate) fn take_scored_tasks(&mut self) -> Vec<String> {
         std::mem::take(&mut self.scored)
+    }
+
+    /// The tasks that failed since the last call.
+    pub(crate) fn take_failures(&mut self) -> Vec<TaskFailure> {
+        std::mem::take(&mut self.failures)
+    }
+
+    /// Each trial's last mean by each metric.
+    pub(crate) fn last_scores(&self) -> Vec<ScorePoint> {
+        let by_name = |point: &ScorePoint| ((point.trial.clone(), point.metric.clone()), point.clone());
+        self.view.scores.iter().map(by_name).collect::<BTreeMap<_, _>>().into_values().collect()
     }
 
     /// Whether the log holds this trial's mean by this metric already.
@@ -198,13 +238,14 @@ impl RunReader {
                 return;
             }
         }
-        let kinds = ["run_", "usage", "trial_scored", "task_finished"];
+        let kinds = ["run_", "usage", "trial_scored", "task_finished", "task_failed"];
         if !kinds.iter().any(|kind| head.contains(&format!("\"kind\":\"{kind}"))) {
             return;
         }
         let Ok(event) = serde_json::from_slice::<Event>(line) else { return };
         match event.kind.as_str() {
             "task_finished" => self.scored.extend(event.fields["task"].as_str().map(str::to_owned)),
+            "task_failed" => self.failures.extend(event.parse::<TaskFailure>()),
             "run_started" => self.start(&event),
             "run_finished" => self.end(&event, RunState::Finished),
             "run_interrupted" => self.end(&event, RunState::Interrupted),
@@ -241,6 +282,7 @@ impl RunReader {
         }
         (view.state, view.ended_ms) = (RunState::Running, None);
         (view.results, view.board) = (None, None);
+        self.failures.clear();
         let data = |name: &str| event.fields.get(name).and_then(|data: &Value| DataVersion::deserialize(data).ok());
         view.dataset = data("dataset").or_else(|| view.dataset.take());
         view.corpus = data("corpus").or_else(|| view.corpus.take());

@@ -10,6 +10,7 @@ use crate::{
     layout::{self, RunFileName},
     results::named_row_files,
     run_summary::RunHead,
+    steering::{Act, post_act},
 };
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
@@ -83,6 +84,14 @@ impl Workspace {
             entries.into_iter().flatten().flatten().filter_map(|entry| read(entry.path())).collect();
         runs.sort_by(|a, b| b.time_ms.cmp(&a.time_ms).then_with(|| a.run.cmp(&b.run)));
         Ok(runs)
+    }
+
+    /// Posts an act for a run that goes on. Returns its number.
+    ///
+    /// # Errors
+    /// If the act's numbers are wrong, if no process is at work on the run, or if the store cannot be written to.
+    pub async fn post_act(&self, run: &str, by: &str, act: Act) -> Result<u64, Error> {
+        post_act(&self.store, run, by, act).await
     }
 
     /// The folder of a run on this machine.
@@ -291,6 +300,11 @@ impl Workspace {
         Ok(())
     }
 
+    /// A file of a run, from the store.
+    async fn stored_file(&self, run: &str, file: RunFileName) -> Result<Option<Bytes>, Error> {
+        Ok(self.store.get(&layout::run_file(run, file)).await?)
+    }
+
     /// Brings the last run's results and experiment to this machine, if the
     /// store is elsewhere and knows of one.
     async fn fetch_latest(&self, experiment: &str) -> Result<(), Error> {
@@ -301,13 +315,12 @@ impl Workspace {
         let pointer = layout::latest(experiment);
         let Some(run) = self.store.get(&pointer).await? else { return Ok(()) };
         let run = String::from_utf8_lossy(&run).trim().to_owned();
-        let fetch = async |file| self.store.get(&layout::run_file(&run, file)).await;
-        let summary = fetch(RunFileName::Summary).await?;
+        let summary = self.stored_file(&run, RunFileName::Summary).await?;
         let head = summary.as_deref().and_then(RunHead::read);
         let results = match &head {
             Some(_) => None,
             // Earlier versions of this program wrote no summary.
-            None => fetch(RunFileName::Results).await?,
+            None => self.stored_file(&run, RunFileName::Results).await?,
         };
         let theirs_ms = head.as_ref().map_or_else(|| finished_ms(results.as_deref()), |head| Some(head.time_ms));
         if let Some(ours) = self.last_here(experiment) {
@@ -321,12 +334,12 @@ impl Workspace {
         // The results, whose rows are large, are fetched once.
         if head.is_none() || RunHead::of_folder(&self.run_folder(&run)) != head {
             for file in [RunFileName::Experiment, RunFileName::Documents, RunFileName::Frozen] {
-                if let Some(bytes) = fetch(file).await? {
+                if let Some(bytes) = self.stored_file(&run, file).await? {
                     self.write_run_file(&run, file, bytes).await?;
                 }
             }
             let results = match results {
-                None => fetch(RunFileName::Results).await?,
+                None => self.stored_file(&run, RunFileName::Results).await?,
                 here => here,
             };
             if let Some(results) = &results {

@@ -96,15 +96,17 @@ impl Workspace {
     }
 }
 
+async fn copy_file(from: &ArtifactStore, to: &ArtifactStore, name: String) -> Result<(), store::Error> {
+    match from.get(&name).await? {
+        Some(bytes) => to.replace(&name, bytes).await,
+        None => Ok(()),
+    }
+}
+
 /// Copies files of rows. One that is not there is left out: whoever reads it says so.
 async fn copy_rows(from: &ArtifactStore, to: &ArtifactStore, run: &str, files: &BTreeSet<String>) -> Result<(), Error> {
-    let copies = files.iter().map(|file| async move {
-        let name = layout::trial_rows(run, file);
-        match from.get(&name).await? {
-            Some(bytes) => to.replace(&name, bytes).await,
-            None => Ok(()),
-        }
-    });
+    // Collected, because a stream over a closure with references cannot be sent between threads.
+    let copies: Vec<_> = files.iter().map(|file| copy_file(from, to, layout::trial_rows(run, file))).collect();
     Ok(stream::iter(copies).buffer_unordered(COPIES_AT_ONCE).try_collect::<()>().await?)
 }
 

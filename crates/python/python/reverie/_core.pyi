@@ -691,6 +691,8 @@ class Limits:
         """Gives a lease, as JSON."""
     def allow(self, request: str) -> str:
         """Gives an allowance of a budget, as JSON."""
+    def set_caps(self, budget: str, caps: str) -> None:
+        """Replaces the caps of a budget, which are JSON."""
     def targets(self) -> dict[str, int]:
         """Calls that may be in flight at each limit."""
 

@@ -5,7 +5,7 @@
 
 use async_trait::async_trait;
 use executor::{Authorities, Lease};
-use models::{Allowance, AllowanceRequest, Allowances, LeaseRequest, Lessor, LessorError};
+use models::{Allowance, AllowanceRequest, Allowances, Caps, LeaseRequest, Lessor, LessorError};
 use pyo3::{exceptions::PyValueError, prelude::*};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
@@ -65,6 +65,14 @@ impl PyLimits {
         let budget = budgets.entry(request.budget.clone()).or_insert_with(|| Allowances::new(request.caps, now));
         let allowance: Allowance = budget.ask(&request, now);
         serde_json::to_string(&allowance).map_err(refuse)
+    }
+
+    /// Replaces the caps of a budget, which are JSON.
+    fn set_caps(&self, budget: &str, caps: &str) -> PyResult<()> {
+        let caps: Caps = serde_json::from_str(caps).map_err(refuse)?;
+        let mut budgets = self.budgets.lock().unwrap_or_else(PoisonError::into_inner);
+        budgets.entry(budget.to_owned()).or_insert_with(|| Allowances::new(caps, Instant::now())).set_caps(caps);
+        Ok(())
     }
 
     /// How many calls may be in flight at each limit, over all workers.

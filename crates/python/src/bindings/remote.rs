@@ -8,6 +8,7 @@ use lab::{
     cluster::{CallError, Cluster, ClusterError, ClusterNode, Resources, WorkerId},
     engine::WorkerSetup,
 };
+use models::Caps;
 use pyo3::{call::PyCallArgs, exceptions::PyRuntimeError, prelude::*};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::{runtime::Runtime, sync::oneshot};
@@ -76,6 +77,16 @@ impl Cluster for PythonCluster {
 
     async fn look(&self, worker: WorkerId) -> Result<Vec<u8>, CallError> {
         self.ask("status", |done| (worker, done)).await
+    }
+
+    async fn set_caps(&self, budget: &str, caps: Caps) -> Result<(), ClusterError> {
+        let failed = |error: &dyn std::error::Error| ClusterError(error.to_string());
+        let caps = serde_json::to_string(&caps).map_err(|error| failed(&error))?;
+        let (object, budget) = (self.object.clone(), budget.to_owned());
+        let asked = tokio::task::spawn_blocking(move || {
+            Python::attach(|py| object.call_method1(py, "set_caps", (budget, caps)).map(drop))
+        });
+        asked.await.map_err(|error| failed(&error))?.map_err(|error| failed(&error))
     }
 
     async fn stop(&self, worker: WorkerId) {

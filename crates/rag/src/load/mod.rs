@@ -321,7 +321,7 @@ impl Document {
 
     /// The page that holds a byte of the text; white space behind a page
     /// belongs to it.
-    pub(crate) fn page_at(&self, byte: usize) -> Option<&Page> {
+    pub fn page_at(&self, byte: usize) -> Option<&Page> {
         let next = self.pages.partition_point(|page| page.span.start <= byte);
         let page = &self.pages[next.checked_sub(1)?];
         let behind = self.text.get(page.span.end..byte).unwrap_or_default();

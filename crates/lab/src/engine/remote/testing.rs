@@ -67,6 +67,10 @@ impl Cluster for Script {
         Ok(serde_json::to_vec(&WorkerActivity::default()).unwrap())
     }
 
+    async fn set_caps(&self, _budget: &str, _caps: models::Caps) -> Result<(), ClusterError> {
+        Ok(())
+    }
+
     async fn stop(&self, worker: WorkerId) {
         self.stopped.lock().unwrap().push(worker);
     }

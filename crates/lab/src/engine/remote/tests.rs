@@ -41,6 +41,10 @@ impl Cluster for Inside {
         Ok(self.nodes.iter().chain(&*self.had.lock().unwrap()).map(node).collect())
     }
 
+    async fn set_caps(&self, _budget: &str, _caps: models::Caps) -> Result<(), ClusterError> {
+        Ok(())
+    }
+
     async fn start(
         &self,
         worker: WorkerId,

@@ -78,9 +78,10 @@ pub(in crate::engine) fn plan(text: &str, trials: &[&[&str]]) -> Arc<Plan> {
             trials: Vec::new(),
         });
     }
-    for outputs in trials {
+    for (number, outputs) in trials.iter().enumerate() {
         let answers: Vec<TaskId> = outputs.iter().map(|name| id(&plan, name)).collect();
-        plan.trials.push(TrialTasks { passages: answers[0], answers, ..TrialTasks::default() });
+        let id = format!("t{:02}", number + 1);
+        plan.trials.push(TrialTasks { id, passages: answers[0], answers, ..TrialTasks::default() });
     }
     Arc::new(plan)
 }
@@ -123,6 +124,7 @@ struct StartedTask {
 /// Does what is said of tasks by their names, and all others as they should be done.
 #[derive(Default)]
 struct Fake {
+    steering: Steering,
     fates: HashMap<String, Fate>,
     /// How many tasks of an operator it takes at once; as many as there are for others.
     limits: HashMap<Operator, usize>,
@@ -240,7 +242,7 @@ impl TestStore {
     }
 
     async fn run(&self, plan: &Arc<Plan>, fake: &Arc<Fake>) -> Result<PlanOutcome, Error> {
-        execute(fake.clone(), plan, &self.run_context, &self.progress, &fake.cancel).await
+        execute(fake.clone(), plan, &self.run_context, &self.progress, (&fake.cancel, &fake.steering)).await
     }
 
     /// Runs a plan that is cancelled as soon as a task of this name has started.
@@ -542,4 +544,80 @@ async fn the_live_table_counts_what_ended_failed_and_was_reused() {
     again.outcome(&plan, Fake::default()).await;
     assert_eq!(row(&again, Operator::GENERATE), [0, 0, 1, 1, 0]);
     assert_eq!(row(&again, Operator::Load), [0, 0, 0, 1, 0]);
+}
+
+/// Two trials over one index, of two answers each.
+const TWO_LONG_TRIALS: &str = "load: load\nindex: index load\na1: generate index\na2: generate index\nb1: generate index\n\
+                               b2: generate index\nscore a: score index a1 a2\nscore b: score index b1 b2\n";
+
+/// Runs a plan, and does this as soon as a task of this name has started.
+async fn run_and_steer(
+    place: &TestStore,
+    plan: &Arc<Plan>,
+    fake: &Arc<Fake>,
+    task: &str,
+    steer: impl AsyncFnOnce(&Steering),
+) -> PlanOutcome {
+    let steers = async {
+        while !fake.order().iter().any(|started| started == task) {
+            fake.start.notified().await;
+        }
+        steer(&fake.steering).await;
+    };
+    tokio::join!(place.run(plan, fake), steers).0.unwrap()
+}
+
+#[tokio::test]
+async fn what_only_a_stopped_trial_needs_is_not_started_and_nothing_of_it_has_failed() {
+    let plan = plan(TWO_LONG_TRIALS, &[&["a1", "a2", "score a"], &["b1", "b2", "score b"]]);
+    let place = TestStore::new();
+    let fake = Arc::new(Fake { limits: [(Operator::GENERATE, 1)].into(), ..Fake::default() });
+    let outcome = run_and_steer(&place, &plan, &fake, "a1", async |steering| {
+        steering.stop_trial("t01", "Ann");
+    });
+    let outcome = outcome.await;
+    assert_eq!(fake.order().join(" "), "load index a1 b1 b2 score b", "the one in flight went on to its end");
+    assert_eq!((outcome.executed, outcome.failed.len(), outcome.outputs.len()), (6, 0, 6));
+    let progress = place.progress.snapshot();
+    assert!(progress.iter().all(|operator| operator.queued == 0 && operator.failed == 0), "{progress:?}");
+
+    // Another start, in which nobody stops anything, does the rest.
+    let (outcome, fake) = place.outcome(&plan, Fake::default()).await;
+    assert_eq!((fake.order().join(" ").as_str(), outcome.executed), ("a2 score a", 2));
+}
+
+#[tokio::test]
+async fn a_paused_run_starts_nothing_until_it_goes_on() {
+    let plan = plan(TWO_LONG_TRIALS, &[&["a1", "a2", "score a"], &["b1", "b2", "score b"]]);
+    let place = TestStore::new();
+    let fake = Arc::new(Fake::limited(&[(Operator::GENERATE, 1)]));
+    let outcome = run_and_steer(&place, &plan, &fake, "a1", async |steering| {
+        steering.set_paused(true);
+        while place.progress.snapshot().iter().any(|operator| operator.active > 0) {
+            tokio::task::yield_now().await;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert_eq!(fake.order().last().map(String::as_str), Some("a1"), "nothing was started meanwhile");
+        // What is stopped during a pause stays stopped.
+        steering.stop_trial("t02", "Ann");
+        steering.set_paused(false);
+    });
+    let outcome = outcome.await;
+    assert_eq!(fake.order().join(" "), "load index a1 a2 score a");
+    assert_eq!((outcome.executed, outcome.failed.len()), (5, 0));
+}
+
+#[tokio::test]
+async fn a_paused_run_can_be_cancelled() {
+    let plan = plan(TWO_TRIALS, &[]);
+    let place = TestStore::new();
+    let fake = Arc::new(Fake::default());
+    fake.steering.set_paused(true);
+    let cancels = async {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        fake.cancel.cancel();
+    };
+    let (result, ()) = tokio::join!(place.run(&plan, &fake), cancels);
+    assert!(matches!(result, Err(Error::Interrupted)), "{result:?}");
+    assert!(fake.order().is_empty());
 }

@@ -75,6 +75,10 @@ class Cluster:
         """Asks an actor what it is doing."""
         _tell(self._actors[worker].status.remote(), done)
 
+    def set_caps(self, budget: str, caps: str) -> None:
+        """Replaces the caps of a run's budget, which the workers divide."""
+        ray.get(limits().set_caps.remote(budget, caps), timeout=5)
+
     def stop(self, worker: int) -> None:
         """Ends an actor."""
         actor = self._actors.pop(worker, None)
@@ -160,6 +164,10 @@ class Limits:
     def allow(self, request: str) -> str:
         """Gives an allowance of a run's budget."""
         return self._limits.allow(request)
+
+    def set_caps(self, budget: str, caps: str) -> None:
+        """Replaces the caps of a run's budget."""
+        self._limits.set_caps(budget, caps)
 
     def targets(self) -> dict[str, int]:
         """Calls that may be in flight at each limit."""

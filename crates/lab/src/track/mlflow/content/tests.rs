@@ -131,6 +131,8 @@ fn a_trial_is_shown_as_soon_as_something_is_known_of_it() {
         metric: metric.to_owned(),
         questions,
         mean,
+        low: None,
+        high: None,
         time_ms: 77,
     };
     view.scores =
