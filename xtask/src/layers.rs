@@ -10,11 +10,12 @@ pub(crate) const DIRECTION: &[(&str, &[&str])] = &[
     ("eval", &["models", "rag", "store"]),
     ("lab", &["databases", "eval", "executor", "models", "rag", "store"]),
     ("serve", &["eval", "lab", "models", "rag", "store"]),
-    ("app", &["eval", "lab", "models", "rag", "serve", "store"]),
+    ("ui", &["eval", "lab", "rag", "serve", "store"]),
+    ("app", &["eval", "lab", "models", "rag", "serve", "store", "ui"]),
     ("fuzz", &[]),
     ("simulator", &[]),
     ("skips", &[]),
-    ("python", &["app", "eval", "executor", "lab", "models", "rag", "serve", "store"]),
+    ("python", &["app", "eval", "executor", "lab", "models", "rag", "serve", "store", "ui"]),
     ("xtask", &[]),
 ];
 
@@ -60,7 +61,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
         "lab",
         &[
             // Words, files and tables.
-            "action error clock number blocking files answers_file artifact layout collections parser_needs cluster search operator warning",
+            "action error clock number blocking files answers_file artifact layout collections parser_needs cluster search operator warning steering",
             // Describe: what an experiment is, and what must be done for it. Pure.
             "spec plan",
             // What a run finds, and what its leaderboard says. Pure.
@@ -72,10 +73,13 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
             // Check it as a whole.
             "qualification corpus golden prepare dry_run sampled_plan",
             // Run it.
-            "gather record track run",
+            "gather record track live run known_runs",
             // Use what was found.
-            "bundle document page_view query promotion versions follow scoring check noise calibration forget",
+            "review bundle document document_chunks page_view query promotion versions follow scoring check noise calibration forget",
         ],
     ),
-    ("serve", &["error access telemetry settings http", "answering sampling", "service", "middleware routes server"]),
+    (
+        "serve",
+        &["error access telemetry settings http", "answering sampling", "service", "middleware guarded routes server"],
+    ),
 ];

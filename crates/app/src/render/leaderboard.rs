@@ -389,6 +389,7 @@ mod tests {
             group: None,
             tied: false,
             front: false,
+            front_share: None,
             p_value: None,
             effect_size: None,
             questions_needed: None,

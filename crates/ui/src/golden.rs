@@ -1,0 +1,364 @@
+//! Golden questions, reviewed on pages: by several people at once, who see who else has opened a question.
+
+use crate::{documents::DocumentCache, error::PageError};
+use eval::Question;
+use lab::{
+    Decision, DecisionError, Error, ReviewDesk, ReviewLine, ReviewedQuestion, ReviewerAgreement, Session, review_state,
+};
+use rag::Span;
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+    time::{Duration, Instant},
+};
+use tokio::sync::watch;
+
+/// Somebody has a question open for this long after the last sign of it.
+const PRESENT: Duration = Duration::from_secs(20);
+/// Decisions are put into the file of questions this long after the last one, at most ten times as long after the first.
+const WRITE_AFTER: Duration = Duration::from_millis(500);
+/// How often the log is looked at for decisions of other programs.
+const LOOK: Duration = Duration::from_secs(2);
+/// The most characters of a question in the list.
+const LISTED_CHARACTERS: usize = 240;
+/// The text around evidence, in bytes on each side.
+const AROUND: usize = 600;
+
+/// The desk of a session's golden questions, for all pages.
+pub(crate) struct GoldenPages {
+    session: Arc<Session>,
+    desk: OnceLock<Arc<ReviewDesk>>,
+    present: Arc<Mutex<BTreeMap<String, (String, Instant)>>>,
+    news: watch::Sender<u64>,
+    unwritten: Arc<tokio::sync::Notify>,
+    opening: Mutex<()>,
+}
+
+/// All questions, for the list.
+#[derive(Serialize)]
+pub(crate) struct GoldenList {
+    /// The file of the questions.
+    path: String,
+    /// The number of the last decision.
+    last: u64,
+    questions: Vec<ListedQuestion>,
+    /// How many questions each person has decided about.
+    reviewers: BTreeMap<String, usize>,
+    agreement: ReviewerAgreement,
+    /// The question that each person has open.
+    present: BTreeMap<String, String>,
+}
+
+#[derive(Serialize)]
+struct ListedQuestion {
+    id: String,
+    question: String,
+    state: &'static str,
+    kind: Option<&'static str>,
+    tags: Vec<String>,
+    split: Option<eval::dataset::Split>,
+    answerable: bool,
+    /// Whether there is a reference answer.
+    has_reference: bool,
+    evidence: usize,
+    documents: BTreeSet<String>,
+    /// Who has decided about it.
+    reviewers: BTreeSet<String>,
+    /// How many remarks there are.
+    comments: usize,
+}
+
+/// A question with what a reviewer needs.
+#[derive(Serialize)]
+pub(crate) struct GoldenQuestion {
+    state: &'static str,
+    question: Question,
+    decisions: Vec<ReviewLine>,
+    /// The number of the last decision about it; 0 if there is none.
+    seen: u64,
+    /// The text around each piece of evidence.
+    evidence: Vec<EvidenceExcerpt>,
+    /// Who else has it open.
+    present: Vec<String>,
+}
+
+/// Evidence with the text around it.
+#[derive(Serialize)]
+struct EvidenceExcerpt {
+    document: String,
+    before: String,
+    quote: String,
+    after: String,
+    /// Where the quote is in the document, in bytes.
+    span: Option<Span>,
+    page: Option<u32>,
+    /// Why there is nothing around it.
+    problem: Option<String>,
+}
+
+/// A decision, as a page posts it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DecisionRequest {
+    id: String,
+    /// The number of the last decision that the page has shown. Without it, the decision is made whatever others decided.
+    #[serde(default)]
+    seen: Option<u64>,
+    #[serde(default)]
+    pub(crate) by: Option<String>,
+    decision: Decision,
+}
+
+/// What a page says that a person has open.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PresenceRequest {
+    #[serde(default)]
+    pub(crate) by: Option<String>,
+    /// The question; none if the person has left it.
+    #[serde(default)]
+    id: Option<String>,
+}
+
+impl GoldenPages {
+    pub(crate) fn new(session: Arc<Session>) -> Self {
+        Self {
+            session,
+            desk: OnceLock::new(),
+            present: Arc::default(),
+            news: watch::Sender::new(0),
+            unwritten: Arc::default(),
+            opening: Mutex::new(()),
+        }
+    }
+
+    /// The file of the experiment's golden questions.
+    fn path(&self) -> Result<PathBuf, PageError> {
+        let experiment = &self.session.experiment;
+        let none = || PageError::not_found("the experiment has no file of golden questions: see [dataset]");
+        let dataset = experiment.dataset.as_ref().ok_or_else(none)?;
+        if dataset.path.is_empty() {
+            return Err(PageError::not_found(
+                "the golden questions stand in the experiment itself: put them into a file to review them",
+            ));
+        }
+        if store::is_url(&dataset.path) {
+            return Err(PageError::conflict(
+                "the golden questions are in an object store: copy the file here to review them",
+            ));
+        }
+        Ok(experiment.path(&dataset.path))
+    }
+
+    fn desk(&self) -> Result<Arc<ReviewDesk>, PageError> {
+        if let Some(desk) = self.desk.get() {
+            return Ok(desk.clone());
+        }
+        let _one = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(desk) = self.desk.get() {
+            return Ok(desk.clone());
+        }
+        let path = self.path()?;
+        if !path.is_file() {
+            return Err(PageError::not_found(format!(
+                "there are no golden questions yet: {} is not there",
+                path.display()
+            )));
+        }
+        let desk = Arc::new(ReviewDesk::open(&path)?);
+        self.write_later(&desk);
+        self.follow(&desk);
+        Ok(self.desk.get_or_init(|| desk).clone())
+    }
+
+    /// Puts decisions into the file a moment after they were made, so that ten people do not wait for each other's writing.
+    fn write_later(&self, desk: &Arc<ReviewDesk>) {
+        let (desk, unwritten) = (Arc::downgrade(desk), self.unwritten.clone());
+        // What was left by a process that was killed.
+        unwritten.notify_one();
+        tokio::spawn(async move {
+            loop {
+                unwritten.notified().await;
+                let began = Instant::now();
+                while began.elapsed() < WRITE_AFTER * 10
+                    && tokio::time::timeout(WRITE_AFTER, unwritten.notified()).await.is_ok()
+                {}
+                let Some(desk) = desk.upgrade() else { return };
+                // If it fails, the decisions stay in the log, and the next writing takes them.
+                let _ = tokio::task::spawn_blocking(move || desk.write()).await;
+            }
+        });
+    }
+
+    /// Tells pages of decisions that other programs make.
+    fn follow(&self, desk: &Arc<ReviewDesk>) {
+        let (desk, news) = (Arc::downgrade(desk), self.news.clone());
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(LOOK).await;
+                let Some(desk) = desk.upgrade() else { return };
+                let changed = tokio::task::spawn_blocking(move || desk.refresh()).await;
+                if matches!(changed, Ok(Ok(true))) {
+                    news.send_modify(|news| *news += 1);
+                }
+            }
+        });
+    }
+
+    /// Notifies of every change: a decision, or somebody who comes or goes.
+    pub(crate) fn news(&self) -> watch::Receiver<u64> {
+        self.news.subscribe()
+    }
+
+    /// Puts all decisions into the file, at the end of the service.
+    pub(crate) async fn finish(&self) {
+        if let Some(desk) = self.desk.get().cloned() {
+            let _ = tokio::task::spawn_blocking(move || desk.write()).await;
+        }
+    }
+
+    pub(crate) fn list(&self) -> Result<GoldenList, PageError> {
+        let desk = self.desk()?;
+        let (mut questions, mut reviewers) = (Vec::new(), BTreeMap::new());
+        desk.for_each(|reviewed| {
+            let listed = ListedQuestion::of(reviewed);
+            for reviewer in &listed.reviewers {
+                *reviewers.entry(reviewer.clone()).or_default() += 1;
+            }
+            questions.push(listed);
+        });
+        Ok(GoldenList {
+            path: desk.path().display().to_string(),
+            last: desk.last(),
+            questions,
+            reviewers,
+            agreement: desk.agreement(),
+            present: self.present(),
+        })
+    }
+
+    pub(crate) async fn question(&self, id: &str, documents: &DocumentCache) -> Result<GoldenQuestion, PageError> {
+        let desk = self.desk()?;
+        let absent = || PageError::not_found(format!("there is no question `{id}`"));
+        let reviewed = desk.question(id).ok_or_else(absent)?;
+        let mut evidence = Vec::new();
+        for item in &reviewed.question.evidence {
+            let excerpt = documents.excerpt(&self.session, &item.document, &item.quote, item.span, AROUND).await;
+            evidence.push(match excerpt {
+                Ok(found) => EvidenceExcerpt {
+                    document: found.document,
+                    before: found.before,
+                    quote: found.quote,
+                    after: found.after,
+                    span: Some(found.span),
+                    page: found.page,
+                    problem: None,
+                },
+                Err(reason) => EvidenceExcerpt {
+                    document: item.document.clone(),
+                    before: String::new(),
+                    quote: item.quote.clone(),
+                    after: String::new(),
+                    span: None,
+                    page: None,
+                    problem: Some(reason),
+                },
+            });
+        }
+        let present = self.present().into_iter().filter(|(_, open)| open == id).map(|(name, _)| name).collect();
+        Ok(GoldenQuestion {
+            state: review_state(&reviewed),
+            seen: reviewed.decisions.last().map_or(0, |line| line.number),
+            question: reviewed.question,
+            decisions: reviewed.decisions,
+            evidence,
+            present,
+        })
+    }
+
+    /// Makes a decision. When this returns, it is on the disk.
+    pub(crate) async fn decide(&self, by: String, request: DecisionRequest) -> Result<ReviewLine, PageError> {
+        let desk = self.desk()?;
+        let DecisionRequest { id, seen, decision, .. } = request;
+        let decided = tokio::task::spawn_blocking(move || desk.decide(&by, &id, decision, seen)).await;
+        let decided = decided.map_err(|error| Error::Table(error.to_string()))?;
+        let line = decided.map_err(|error| match error {
+            DecisionError::Failed(error) => error.into(),
+            DecisionError::Overtaken(_) => PageError::conflict(error.to_string()),
+            DecisionError::NoQuestion(_) => PageError::not_found(error.to_string()),
+            DecisionError::Invalid(_) => PageError::invalid(error.to_string()),
+        })?;
+        self.unwritten.notify_one();
+        self.news.send_modify(|news| *news += 1);
+        Ok(line)
+    }
+
+    /// Records which question a person has open.
+    pub(crate) fn set_present(&self, by: String, request: PresenceRequest) -> BTreeMap<String, String> {
+        let before = self.present();
+        {
+            let mut present = self.present.lock().unwrap_or_else(PoisonError::into_inner);
+            match request.id {
+                Some(id) => drop(present.insert(by, (id, Instant::now()))),
+                None => drop(present.remove(&by)),
+            }
+        }
+        let now = self.present();
+        if now != before {
+            self.news.send_modify(|news| *news += 1);
+        }
+        now
+    }
+
+    /// The question that each person has open.
+    fn present(&self) -> BTreeMap<String, String> {
+        let mut present = self.present.lock().unwrap_or_else(PoisonError::into_inner);
+        present.retain(|_, (_, seen)| seen.elapsed() < PRESENT);
+        present.iter().map(|(name, (id, _))| (name.clone(), id.clone())).collect()
+    }
+
+    /// The questions that are kept, as lines of JSON.
+    pub(crate) fn export(&self) -> Result<String, PageError> {
+        let desk = self.desk()?;
+        let (mut lines, mut failed) = (String::new(), None);
+        desk.for_each(|reviewed| {
+            if reviewed.is_rejected {
+                return;
+            }
+            match serde_json::to_string(&reviewed.question) {
+                Ok(line) => {
+                    lines.push_str(&line);
+                    lines.push('\n');
+                }
+                Err(error) => failed = Some(error),
+            }
+        });
+        match failed {
+            Some(error) => Err(Error::Table(error.to_string()).into()),
+            None => Ok(lines),
+        }
+    }
+}
+
+impl ListedQuestion {
+    fn of(reviewed: &ReviewedQuestion) -> Self {
+        let question = &reviewed.question;
+        let is_remark = |line: &&ReviewLine| matches!(line.decision, Decision::Comment { .. });
+        Self {
+            id: question.id.clone(),
+            question: question.question.chars().take(LISTED_CHARACTERS).collect(),
+            state: review_state(reviewed),
+            kind: question.origin.as_ref().map(|origin| origin.kind.name()),
+            tags: question.tags.clone(),
+            split: question.split,
+            answerable: question.answerable,
+            has_reference: question.reference.is_some(),
+            evidence: question.evidence.len(),
+            documents: question.evidence.iter().map(|evidence| evidence.document.clone()).collect(),
+            reviewers: reviewed.decisions.iter().filter(|line| !is_remark(line)).map(|line| line.by.clone()).collect(),
+            comments: reviewed.decisions.iter().filter(is_remark).count(),
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The data of a finished run's pages. It is that of the run's report, so opening a run with two hundred trials takes no
+//! longer than reading a file. If there is no report of this version, the data is made from the results.
+
+use crate::{
+    error::PageError,
+    report::{DATA_VERSION, ReportContent},
+};
+use lab::{Error, Session, layout, layout::RunFileName};
+use serde::Deserialize;
+use std::{
+    collections::{HashMap, VecDeque},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::SystemTime,
+};
+
+/// The most runs whose data is kept in memory.
+const MOST_RUNS: usize = 4;
+
+/// The data of a run.
+pub(crate) struct RunData {
+    /// As JSON.
+    pub(crate) overview: String,
+    parts: PartPlace,
+}
+
+enum PartPlace {
+    /// By name, as JSON.
+    Memory(HashMap<String, String>),
+    /// Scripts in a folder, which carry this stamp.
+    Folder(PathBuf, String),
+}
+
+/// What is read of an overview.
+#[derive(Deserialize)]
+struct OverviewHead {
+    #[serde(default)]
+    data_version: u32,
+    #[serde(default)]
+    folder: Option<String>,
+    #[serde(default)]
+    stamp: Option<String>,
+}
+
+impl RunData {
+    /// Reads the data of a run.
+    async fn open(session: &Session, run: &str) -> Result<Self, PageError> {
+        let folder = session.workspace().run_folder(run);
+        let read = tokio::task::spawn_blocking(move || Self::of_report(&folder));
+        if let Ok(Some(data)) = read.await {
+            return Ok(data);
+        }
+        let results = session.workspace().results(run).await?;
+        let made = tokio::task::spawn_blocking(move || {
+            let ReportContent { overview, parts } = ReportContent::of(&results, &[])?;
+            let parts = parts.into_iter().map(|(name, json)| (name, json.into_text())).collect();
+            Ok::<_, serde_json::Error>(Self {
+                overview: serde_json::to_string(&overview)?,
+                parts: PartPlace::Memory(parts),
+            })
+        });
+        let made = made.await.map_err(|error| Error::Table(error.to_string()))?;
+        Ok(made.map_err(|error| Error::Table(error.to_string()))?)
+    }
+
+    /// The data of the report in a run's folder; none if there is none of this version, or if the results are newer.
+    fn of_report(folder: &Path) -> Option<Self> {
+        let written = |file: RunFileName| file.within(folder).metadata().and_then(|file| file.modified()).ok();
+        let (report, results) = (written(RunFileName::Report)?, written(RunFileName::Results)?);
+        if report < results {
+            return None;
+        }
+        let page = std::fs::read_to_string(RunFileName::Report.within(folder)).ok()?;
+        let overview = script_content(&page, "data")?;
+        let head: OverviewHead = serde_json::from_str(overview).ok()?;
+        if head.data_version != DATA_VERSION {
+            return None;
+        }
+        let parts = match head.folder {
+            Some(name) if name == layout::report_parts() => PartPlace::Folder(folder.join(name), head.stamp?),
+            Some(_) => return None,
+            None => PartPlace::Memory(inline_parts(&page)),
+        };
+        Some(Self { overview: overview.to_owned(), parts })
+    }
+
+    /// A part, as JSON.
+    pub(crate) fn part(&self, name: &str) -> Result<String, PageError> {
+        let absent = || PageError::not_found(format!("this run has no part `{name}`"));
+        match &self.parts {
+            PartPlace::Memory(parts) => parts.get(name).cloned().ok_or_else(absent),
+            PartPlace::Folder(folder, stamp) => {
+                if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+                    return Err(absent());
+                }
+                let script = std::fs::read_to_string(folder.join(format!("{name}.js"))).map_err(|_| absent())?;
+                let head = format!("reverieReportPart(\"{name}\",\"{stamp}\",");
+                let text = script.strip_prefix(&head).and_then(|rest| rest.trim_end().strip_suffix(");"));
+                let text = text.and_then(|text| serde_json::from_str::<String>(text).ok());
+                text.ok_or_else(|| {
+                    PageError::conflict(format!(
+                        "the part `{name}` is of another report of this run; open the run again"
+                    ))
+                })
+            }
+        }
+    }
+}
+
+/// The content of a script element with this id. Its text holds no `<`.
+fn script_content<'a>(page: &'a str, id: &str) -> Option<&'a str> {
+    let (_, rest) = page.split_once(&format!("<script type=\"application/json\" id=\"{id}\">"))?;
+    rest.split_once("</script>").map(|(content, _)| content)
+}
+
+fn inline_parts(page: &str) -> HashMap<String, String> {
+    const BEGIN: &str = "<script type=\"application/json\" id=\"part-";
+    let mut parts = HashMap::new();
+    for piece in page.split(BEGIN).skip(1) {
+        let found = piece.split_once("\">").and_then(|(name, rest)| Some((name, rest.split_once("</script>")?.0)));
+        parts.extend(found.map(|(name, content)| (name.to_owned(), content.to_owned())));
+    }
+    parts
+}
+
+/// The data of the runs that were opened last.
+#[derive(Default)]
+pub(crate) struct OpenRuns {
+    open: Mutex<VecDeque<OpenRun>>,
+}
+
+/// A run, when its files were written, and its data.
+type OpenRun = (String, Option<SystemTime>, Arc<RunData>);
+
+impl OpenRuns {
+    /// The data of a run, read again if its results have changed.
+    pub(crate) async fn get(&self, session: &Session, run: &str) -> Result<Arc<RunData>, PageError> {
+        let folder = session.workspace().run_folder(run);
+        let written = |file: RunFileName| file.within(&folder).metadata().and_then(|file| file.modified()).ok();
+        let changed = written(RunFileName::Results).max(written(RunFileName::Report));
+        if let Some(data) = self.find(run, changed) {
+            return Ok(data);
+        }
+        let data = Arc::new(RunData::open(session, run).await?);
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|(known, _, _)| known != run);
+        open.push_front((run.to_owned(), changed, data.clone()));
+        open.truncate(MOST_RUNS);
+        Ok(data)
+    }
+
+    fn find(&self, run: &str, changed: Option<SystemTime>) -> Option<Arc<RunData>> {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = open.iter().find(|(known, when, _)| known == run && *when == changed);
+        found.map(|(_, _, data)| data.clone())
+    }
+}

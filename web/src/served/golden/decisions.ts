@@ -1,0 +1,117 @@
+// Decisions: what they say in words, how they change a question, and how they are undone.
+
+import type { Agreement, Decision, EditDecision, QuestionEvidence, ReviewLine, ReviewState, ReviewerAgreement, WholeQuestion } from "../../data/golden";
+import { counted, fixed, percent } from "../../words";
+
+const FIELD_WORDS = { question: "the question", reference: "the reference", evidence: "the evidence", tags: "the tags" } as const;
+
+/** What a person has done, as the end of a sentence. */
+export function decisionWords(decision: Decision): string {
+  switch (decision.decision) {
+    case "accept":
+      return "accepted it";
+    case "reject":
+      return "rejected it";
+    case "restore":
+      return "restored it";
+    case "comment":
+      return "made a remark";
+    case "edit": {
+      const fields = Object.entries(FIELD_WORDS).flatMap(([name, words]) => (decision[name as keyof typeof FIELD_WORDS] === undefined ? [] : [words]));
+      return fields.length ? `edited ${fields.join(", ")}` : "edited it";
+    }
+    default:
+      return JSON.stringify(decision);
+  }
+}
+
+/** The state after a decision. A restored question may have been accepted before; the server's list says so a moment later. */
+export function stateAfter(decision: Decision, before: ReviewState): ReviewState {
+  switch (decision.decision) {
+    case "accept":
+      return "accepted";
+    case "edit":
+      return "edited";
+    case "reject":
+      return "rejected";
+    case "restore":
+      return before === "rejected" ? "open" : before;
+    default:
+      return before;
+  }
+}
+
+export const isVerdict = (line: ReviewLine): boolean => line.decision.decision !== "comment";
+
+/** The last decision of somebody else since a number. */
+export const decidedSince = (lines: readonly ReviewLine[], seen: number, me: string): ReviewLine | null => lines.findLast((line) => line.number > seen && line.by !== me && isVerdict(line)) ?? null;
+
+/** What the form of an edit holds. */
+export interface EditDraft {
+  question: string;
+  reference: string;
+  tags: string[];
+  evidence: QuestionEvidence[];
+}
+
+export const draftOf = (question: WholeQuestion): EditDraft => ({
+  question: question.question,
+  reference: question.reference ?? "",
+  tags: question.tags ?? [],
+  evidence: question.evidence ?? [],
+});
+
+const isSame = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b);
+
+/** The fields of a draft that differ from the question. Others may have changed the other fields in the meantime. */
+export function editOf(draft: EditDraft, from: EditDraft): EditDecision {
+  const edit: EditDecision = { decision: "edit" };
+  if (draft.question.trim() !== from.question.trim()) edit.question = draft.question.trim();
+  if (draft.reference.trim() !== from.reference.trim()) edit.reference = draft.reference.trim();
+  if (!isSame(draft.tags, from.tags)) edit.tags = draft.tags;
+  if (!isSame(draft.evidence, from.evidence)) edit.evidence = draft.evidence;
+  return edit;
+}
+
+export const isChanged = (edit: EditDecision): boolean => Object.keys(edit).length > 1;
+
+/** A decision of this page, with what is needed to undo it. */
+export interface OwnDecision {
+  line: ReviewLine;
+  stateBefore: ReviewState;
+  before: EditDraft;
+}
+
+/** The decision that undoes another, or in words why there is none. */
+export function undoing({ line, stateBefore, before }: OwnDecision): Decision | string {
+  const name = `“${line.question}”`;
+  switch (line.decision.decision) {
+    case "reject":
+      return stateBefore === "rejected" ? `${name} was already rejected before.` : { decision: "restore" };
+    case "accept":
+      if (stateBefore === "rejected") return { decision: "reject" };
+      return stateBefore === "open" ? `${name} stays accepted, because it cannot be made open again. Edit or reject it instead.` : `${name} was already ${stateBefore} before.`;
+    case "edit":
+      return { decision: "edit", ...before };
+    default:
+      return "There is nothing to undo.";
+  }
+}
+
+/** How far reviewers agree, for a reader who does not know the measure. */
+export function agreementWords({ questions, agreement, conflicts }: ReviewerAgreement): string[] {
+  if (!questions || !agreement) return ["No question has been decided by two people yet, so it is not known how far reviewers agree. “Second opinions” lists the questions that wait for yours."];
+  const words = [
+    `${counted(questions, "question")} ${questions === 1 ? "was" : "were"} decided by two or more people. In ${percent(agreement.observed)} of ${agreement.n === 1 ? "the one pair of decisions" : `the ${agreement.n} pairs of decisions`} both kept the question or both rejected it.`,
+    kappaWords(agreement),
+  ];
+  words.push(conflicts.length ? `About ${counted(conflicts.length, "question")} they differ.` : "They differ about no question.");
+  return words;
+}
+
+function kappaWords({ kappa, interval }: Agreement): string {
+  if (kappa === null) return "How much of this is chance cannot be said, because all decisions are the same.";
+  const range = interval ? `, with 95 % confidence between ${fixed(interval.low, 2)} and ${fixed(interval.high, 2)}` : "";
+  const meaning = kappa < 0 ? "less than chance would give" : kappa < 0.2 ? "hardly more than chance" : kappa < 0.4 ? "a little more than chance" : kappa < 0.6 ? "a moderate agreement" : kappa < 0.8 ? "a good agreement" : "a very good agreement";
+  return `Some agreement is chance. Without chance it is ${fixed(kappa, 2)} (Cohen's kappa${range}): ${meaning}. 0 is chance, 1 is always the same.`;
+}

@@ -1,0 +1,41 @@
+import { type Plugin, defineConfig } from "vite";
+
+// The report stands in one HTML file with this script and this style inside: these
+// words would end the script or style element, or change how a browser reads it.
+const FORBIDDEN = { "app.js": /<\/script|<script|<!--/i, "app.css": /<\/style|url\(|@import/i };
+
+function checkInlining(): Plugin {
+  return {
+    name: "check-inlining",
+    enforce: "post",
+    generateBundle(_, bundle) {
+      const names = Object.keys(bundle).sort().join(", ");
+      if (names !== "app.css, app.js") this.error(`The build must give app.js and app.css, but gives ${names}.`);
+      for (const [name, pattern] of Object.entries(FORBIDDEN)) {
+        const file = bundle[name];
+        const text = file.type === "chunk" ? file.code : String(file.source);
+        const found = pattern.exec(text);
+        if (found) this.error(`${name} must not hold “${found[0]}”, because the report has it inline.`);
+      }
+    },
+  };
+}
+
+export default defineConfig({
+  plugins: [checkInlining()],
+  publicDir: false,
+  build: {
+    outDir: process.env.WEB_OUT ?? "dist",
+    emptyOutDir: false,
+    target: "es2022",
+    sourcemap: false,
+    modulePreload: false,
+    cssCodeSplit: false,
+    reportCompressedSize: true,
+    rollupOptions: {
+      input: "src/main.tsx",
+      output: { format: "iife", entryFileNames: "app.js", assetFileNames: "app.[ext]" },
+    },
+  },
+  test: { include: ["test/**/*.test.ts"] },
+} as Parameters<typeof defineConfig>[0]);
