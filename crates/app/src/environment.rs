@@ -164,7 +164,7 @@ pub fn open(path: &Path, setup: Setup) -> Result<Session, CommandFailure> {
 
 /// A session with its temporary folder, which is removed after the session.
 pub struct OpenSession {
-    session: Session,
+    session: Arc<Session>,
     _scratch: Option<ScratchFolder>,
 }
 
@@ -173,6 +173,13 @@ impl Deref for OpenSession {
 
     fn deref(&self) -> &Session {
         &self.session
+    }
+}
+
+impl OpenSession {
+    /// The session, for tasks of this process. Its files are removed when this is dropped.
+    pub fn shared(&self) -> Arc<Session> {
+        self.session.clone()
     }
 }
 
@@ -219,7 +226,7 @@ pub fn open_maybe_read_only(experiment: Experiment, setup: Setup) -> Result<Open
         {
             open_read_only(experiment, setup)
         }
-        session => Ok(OpenSession { session: session?, _scratch: None }),
+        session => Ok(OpenSession { session: Arc::new(session?), _scratch: None }),
     }
 }
 
@@ -233,13 +240,13 @@ pub fn open_without_storing(experiment: Experiment, setup: Setup) -> Result<Open
     }
     let scratch = ScratchFolder::new();
     let experiment = Experiment { store: scratch.0.join("store").display().to_string(), ..experiment };
-    Ok(OpenSession { session: Session::open(experiment, setup)?, _scratch: Some(scratch) })
+    Ok(OpenSession { session: Arc::new(Session::open(experiment, setup)?), _scratch: Some(scratch) })
 }
 
 fn open_read_only(experiment: Experiment, setup: Setup) -> Result<OpenSession, lab::Error> {
     let scratch = ScratchFolder::new();
     let session = Session::open_to_read(experiment, setup, &scratch.0)?;
-    Ok(OpenSession { session, _scratch: Some(scratch) })
+    Ok(OpenSession { session: Arc::new(session), _scratch: Some(scratch) })
 }
 
 /// Reads an experiment file.

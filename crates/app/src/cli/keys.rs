@@ -38,7 +38,7 @@ struct KeyFileOption {
 struct NewKey {
     /// Whose key it is, for logs.
     name: String,
-    /// What it allows: ask, metrics, admin; may be given more than once. Default ask.
+    /// What it allows: ask, metrics, review, admin; may be given more than once. Default ask.
     #[arg(long, value_parser = parse_scope)]
     scope: Vec<KeyScope>,
     /// The most requests in a minute.
@@ -49,7 +49,7 @@ struct NewKey {
 }
 
 fn parse_scope(text: &str) -> Result<KeyScope, InvalidValue> {
-    serde_json::from_value(json!(text)).map_err(|_| InvalidValue::Form("one of ask, metrics, admin"))
+    serde_json::from_value(json!(text)).map_err(|_| InvalidValue::Form("one of ask, metrics, review, admin"))
 }
 
 pub async fn run(cx: &CommandContext, arguments: KeysArguments) -> Result<u8, CommandFailure> {

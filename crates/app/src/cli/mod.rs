@@ -8,6 +8,7 @@ use crate::{
     command::CommandContext,
     environment::{self, Color},
     failure::CommandFailure,
+    mcp::ReverieCommand,
     render,
 };
 use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -50,11 +51,13 @@ verbs! {
         Init(init::InitArguments),
         Plan(plan::PlanArguments),
         Run(run::RunArguments),
+        Ctl(ctl::CtlArguments),
         Query(query::QueryArguments),
         Score(score::ScoreArguments),
         Track(track::TrackArguments),
     }
     "Look" {
+        Ui(ui::UiArguments),
         Leaderboard(leaderboard::LeaderboardArguments),
         Runs(runs::RunsArguments),
         Show(show::ShowArguments),
@@ -91,6 +94,9 @@ verbs! {
         Journal(journal::JournalArguments),
         Database(database::DatabaseArguments),
         Forget(forget::ForgetArguments),
+    }
+    "Agents" {
+        Mcp(mcp::McpArguments),
     }
     "Shell" {
         Completions(completions::CompletionsArguments),
@@ -226,6 +232,12 @@ fn read_pdfs(library: &Path) -> u8 {
             1
         }
     }
+}
+
+/// This program as a child process. In a Python program, the interpreter runs the package.
+fn this_program(is_in_python: bool) -> std::io::Result<ReverieCommand> {
+    let program = std::env::current_exe()?;
+    Ok(if is_in_python { ReverieCommand::new(program, ["-m", "reverie"]) } else { ReverieCommand::new(program, []) })
 }
 
 /// Runs a command line, with the program's name first, and returns the exit

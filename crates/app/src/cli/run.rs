@@ -11,10 +11,12 @@ use crate::{
     failure::CommandFailure,
     library,
     option_values::parse_dollars,
+    pages::ServedPages,
     place::{ExecutionPlace, choose_place},
     render,
 };
 use lab::Board;
+use std::sync::Arc;
 
 /// Run an experiment. What is finished is never done again: after an
 /// interruption, run the same command.
@@ -49,6 +51,9 @@ pub struct RunArguments {
     /// What this run may cost, in US dollars, whatever the file says.
     #[arg(long, value_name = "DOLLARS", value_parser = parse_dollars)]
     budget_usd: Option<f64>,
+    /// Serve the pages of `reverie ui` while it runs, and after that until Ctrl-C.
+    #[arg(long, conflicts_with = "dry_run")]
+    ui: bool,
     #[command(flatten)]
     engine: EngineChoice,
 }
@@ -77,12 +82,42 @@ pub async fn run(cx: &CommandContext, arguments: RunArguments) -> Result<u8, Com
     if let ExecutionPlace::Job(ray) = place {
         return submit::run(cx, &experiment, &ray, arguments.budget_usd).await;
     }
+    warn_of_unwritten_decisions(cx, &experiment)?;
+    let pages = match arguments.ui {
+        true => Some(serve_pages(cx, &experiment).await?),
+        false => None,
+    };
     let complete = run_experiment(cx, experiment, arguments.budget_usd).await?;
     let shown = show(cx, &complete).await;
     let CompleteRun { results, tracking, .. } = complete;
     finish_tracking(cx, tracking).await;
     shown?;
+    if let Some(pages) = pages {
+        cx.note(format_args!("the pages stay at {} until Ctrl-C", pages.url));
+        pages.ended().await?;
+    }
     Ok(exit_code(&results))
+}
+
+/// Says that golden questions are read without what reviewers have decided since.
+fn warn_of_unwritten_decisions(cx: &CommandContext, experiment: &lab::Experiment) -> Result<(), CommandFailure> {
+    let Some(dataset) = &experiment.dataset else { return Ok(()) };
+    if dataset.rows.is_empty() && lab::has_unwritten_decisions(&experiment.path(&dataset.path))? {
+        cx.warn(format_args!(
+            "{}: reviewers decided about questions, and the file has it not yet; \
+             `reverie golden review` or `reverie ui` writes it",
+            dataset.path
+        ));
+    }
+    Ok(())
+}
+
+/// Serves the pages of the experiment's store. They read it as those of another process do.
+async fn serve_pages(cx: &CommandContext, experiment: &lab::Experiment) -> Result<ServedPages, CommandFailure> {
+    let session = Arc::new(lab::Session::open(experiment.clone(), cx.setup())?);
+    let pages = ServedPages::start(session, true, None, None, cx.cancel.clone()).await?;
+    cx.note(format_args!("watch this run at {}", pages.url));
+    Ok(pages)
 }
 
 async fn show(cx: &CommandContext, complete: &CompleteRun) -> Result<(), CommandFailure> {

@@ -2,13 +2,13 @@
 
 mod bundle_places;
 mod descriptors;
-mod key_watch;
 
 use crate::{
     audit::AuditLog,
     command::{CommandContext, ExperimentFile, RunChoice},
     environment,
     failure::CommandFailure,
+    key_watch::WatchedKeys,
     option_values::{parse_dollars, parse_seconds, parse_seconds_or_zero, parse_share},
     traces::{TraceSettings, Traces},
 };
@@ -18,7 +18,6 @@ use ::serve::{
 use bundle_places::BundlePlaces;
 use descriptors::connections;
 use futures::FutureExt;
-use key_watch::WatchedKeys;
 use lab::VersionPlace;
 use serde_json::json;
 use std::{

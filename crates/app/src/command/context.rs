@@ -49,6 +49,11 @@ impl CommandContext {
         }
     }
 
+    /// Whether this program is a Python interpreter with the package.
+    pub fn is_in_python(&self) -> bool {
+        self.connect.is_some()
+    }
+
     /// The setup of a session.
     pub fn setup(&self) -> Setup {
         let mut setup = environment::setup(self.cancel.clone());

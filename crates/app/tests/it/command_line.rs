@@ -238,7 +238,7 @@ fn errors_are_json_where_results_would_be() {
 fn help_shows_the_verbs_in_groups_and_shells_complete_them() {
     let workspace = workspace();
     let help = workspace.run(&["--help"]).succeeds().out;
-    for part in ["\nRun:\n  demo ", "\nLook:\n  leaderboard ", "\nJudges:\n", "\nOptions:\n", "Exit codes:"] {
+    for part in ["\nRun:\n  demo ", "\nLook:\n  ui ", "\nJudges:\n", "\nOptions:\n", "Exit codes:"] {
         assert!(help.contains(part), "{part}: {help}");
     }
     for shell in ["bash", "zsh", "fish"] {

@@ -66,6 +66,7 @@ mod serve_quality;
 mod services;
 mod snapshots;
 mod soak;
+mod steering;
 mod stores;
 mod surroundings;
 mod swapped_bundles;

@@ -69,15 +69,19 @@ fn read(path: &Path) -> Result<KeyFile, KeyWatchError> {
 }
 
 /// The keys of a file, and the state of the file when they were read.
-pub(super) struct WatchedKeys {
-    pub(super) keys: ApiKeys,
+pub struct WatchedKeys {
+    /// The keys.
+    pub keys: ApiKeys,
     path: PathBuf,
     stamp: Option<FileStamp>,
 }
 
 impl WatchedKeys {
     /// Reads the keys of a file.
-    pub(super) fn read(path: &Path) -> Result<Self, CommandFailure> {
+    ///
+    /// # Errors
+    /// If the file cannot be used.
+    pub fn read(path: &Path) -> Result<Self, CommandFailure> {
         let refused =
             |reason: &dyn std::fmt::Display| CommandFailure::usage(format!("--keys {}: {reason}", path.display()));
         // Taken before reading, so that a change in between is noticed.
@@ -92,7 +96,7 @@ impl WatchedKeys {
 
     /// Reads the keys again whenever their file has changed, until it is dropped. A
     /// file that cannot be read leaves the keys as they were; the audit says so.
-    pub(super) async fn watch(self, audit: AuditLog) {
+    pub async fn watch(self, audit: AuditLog) {
         let Self { keys, path, stamp: mut known } = self;
         loop {
             let Ok(now) = on_blocking_thread(&path, stamp).await else { return };
