@@ -204,7 +204,8 @@ class Folder:
         command = ["bash", "-euo", "pipefail", "-c", self.here(block.text)]
         if block.background:
             # It finds a port of its own, and tells it when it is ready.
-            command[-1] = command[-1].replace("reverie serve ", "reverie serve --json --listen 127.0.0.1:0 ")
+            listening = r"reverie \1 --json --listen 127.0.0.1:0 "
+            command[-1] = re.sub(r"reverie (serve|ui) (--listen \S+ )?", listening, command[-1])
             log = self.path / "server.log"
             with open(log, "w") as errors:
                 server = subprocess.Popen(
