@@ -10,6 +10,9 @@ import { counted, fixed, shortened } from "../words";
 import { type CellSize, type Matrix, cellSize, colourTable, readMatrix } from "./matrix-data";
 import { useRun } from "./model";
 
+// Above and below the picture, in pixels.
+const BORDER = 2;
+
 /** A cell by its row and column in the picture. */
 interface Cursor {
   row: number;
@@ -44,9 +47,20 @@ export function MatrixSection({ name }: { name: string }) {
       <p class="hint" id="matrix-hint">Each row is a trial and each column a question; similar ones are next to each other. Click a cell, or move with the arrow keys and press Enter, to open that trial and question.</p>
       <div id="matrix" aria-busy={busy ? "true" : undefined}>
         {problem ? <Problem text={problem} retry={retry} /> : null}
-        {matrix ? <Picture matrix={matrix} /> : null}
+        {matrix ? <Picture matrix={matrix} /> : problem ? null : <Placeholder rows={table.rows.length} columns={overview.questions.length} />}
       </div>
     </section>
+  );
+}
+
+/** As high as the picture, so that nothing below it moves when it comes: a click there would be lost. */
+function Placeholder({ rows, columns }: { rows: number; columns: number }) {
+  return (
+    <div aria-hidden="true">
+      <div class="scroll matrix" style={{ height: `${rows * cellSize(columns, rows, 0).height + BORDER}px` }} />
+      <p class="hint">{"\u00a0"}</p>
+      <Legend dark={isDark.value} />
+    </div>
   );
 }
 

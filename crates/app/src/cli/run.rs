@@ -52,7 +52,7 @@ pub struct RunArguments {
     #[arg(long, value_name = "DOLLARS", value_parser = parse_dollars)]
     budget_usd: Option<f64>,
     /// Serve the pages of `reverie ui` while it runs, and after that until Ctrl-C.
-    #[arg(long, conflicts_with = "dry_run")]
+    #[arg(long, conflicts_with = "is_on")]
     ui: bool,
     #[command(flatten)]
     engine: EngineChoice,

@@ -27,7 +27,9 @@ class Opened:
 
     def settle(self) -> None:
         """Waits until nothing is being loaded."""
-        self.page.locator("[aria-busy]").first.wait_for(state="detached")
+        # What a click begins to load shows after the next pictures.
+        self.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 30))))")
+        self.page.wait_for_function("() => !document.querySelector('[aria-busy]')")
 
     def text(self, selector: str) -> str:
         return self.page.locator(selector).first.inner_text()

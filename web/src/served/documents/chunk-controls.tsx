@@ -42,7 +42,7 @@ export function useChunks({ inRun, list }: LoadedChunks, document: DocumentText,
     const { isUnfound } = facts[place];
     if (isFiltered && !isUnfound) return [];
     const most = mostFound(found);
-    const words = !chunk.searchable ? "not searched itself" : isUnfound ? "no search has found it" : `found by up to ${counted(most, "question")} of a trial`;
+    const words = !chunk.searchable ? "not searched itself" : isUnfound ? "no search has found it" : `found by up to ${most} ${most === 1 ? "question" : "questions"} of a trial`;
     return [{ ...range, place, label: `${chunk.number}${most ? ` ×${most}` : ""}`, words: `Chunk ${chunk.number}, ${words}`, isCurrent: place === current, isUnfound }];
   }), [counted, facts, isFiltered, current]);
   const parser = chunker ? parserOf(chunker, list?.parsers ?? []) : document.parser;
