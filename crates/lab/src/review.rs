@@ -309,7 +309,7 @@ impl ReviewDesk {
     pub fn agreement(&self) -> ReviewerAgreement {
         let mut known = self.agreement.lock().unwrap_or_else(PoisonError::into_inner);
         let state = self.lock();
-        let version = (state.last, state.content.clone());
+        let version = (state.last, state.content);
         if let Some((of, agreement)) = &*known
             && *of == version
         {
