@@ -1,7 +1,7 @@
 import { type Plugin, defineConfig } from "vite";
 
-// The report stands in one HTML file with this script and this style inside: these
-// words would end the script or style element, or change how a browser reads it.
+// A report is one HTML file that holds this script and this style. These words would
+// end the script or style element, or change how a browser reads it.
 const FORBIDDEN = { "app.js": /<\/script|<script|<!--/i, "app.css": /<\/style|url\(|@import/i };
 
 function checkInlining(): Plugin {

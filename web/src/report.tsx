@@ -1,4 +1,4 @@
-// The report: one run, whose data is in the file or in the folder beside it.
+// The report of one run. Its data is in the HTML file, or in a folder next to it.
 
 import { render } from "preact";
 import type { Overview } from "./data/overview";

@@ -4,7 +4,7 @@ use chrono::DateTime;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Now, in milliseconds since 1970.
-pub(crate) fn now_ms() -> i64 {
+pub fn now_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| i64::try_from(time.as_millis()).unwrap_or(i64::MAX))
 }
 

@@ -72,7 +72,7 @@ pub use budget::BudgetResult;
 pub use bundle::{Bundle, PromotedIndex, Reach, SearchAgreement};
 pub use calibration::{AnswerLabel, CalibratedTrial, Calibration, LabelValue};
 pub use check::Check;
-pub use clock::utc;
+pub use clock::{now_ms, utc};
 pub use collections::{
     AliasSwap, DatabaseCollection, OpenDatabase, UnusedCollection, remove_collections, unused_collections,
 };
@@ -91,8 +91,7 @@ pub use forget::{
 pub use golden::{AnchoredQuestions, Documents, Golden, GoldenManifest, estimate_golden, generate_golden};
 pub use known_runs::{KnownRun, known_runs, live_run};
 pub use live::{
-    LiveCaps, LiveFailure, LiveHistory, LiveProblem, LiveRun, LiveScore, LiveSpending, LiveState, LiveTrial,
-    LiveTrialState,
+    LiveFailure, LiveHistory, LiveProblem, LiveRun, LiveScore, LiveSpending, LiveState, LiveTrial, LiveTrialState,
 };
 pub use models::provider::Environment;
 pub use noise::{NoiseDesign, NoiseDesignError, NoiseResult, noise, noise_cost};
@@ -144,7 +143,7 @@ pub use task::{
 pub use versions::{CurrentVersion, PipelineVersion, VersionPlace};
 pub use warning::{Warning, WarningCode, WarningKind, WarningTime};
 pub use worker::Worker;
-pub use workspace::{PastRun, Workspace};
+pub use workspace::{PastRun, Workspace, run_begins_with};
 
 /// An error with everything that caused it, and what to do about it, in one line.
 pub use store::error_chain;

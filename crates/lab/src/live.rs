@@ -116,28 +116,9 @@ pub struct LiveSpending {
     /// US dollars.
     pub cost_usd: f64,
     /// The caps of the run.
-    pub caps: LiveCaps,
+    pub caps: Caps,
     /// Why calls are no longer made, if a cap is reached.
     pub reached: Option<String>,
-}
-
-/// The caps of a run; a cap that is none does not limit.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct LiveCaps {
-    /// US dollars.
-    pub usd: Option<f64>,
-    /// Tokens, read and written.
-    pub tokens: Option<u64>,
-    /// Calls.
-    pub calls: Option<u64>,
-    /// Minutes since the start.
-    pub minutes: Option<f64>,
-}
-
-impl From<Caps> for LiveCaps {
-    fn from(Caps { usd, tokens, calls, minutes }: Caps) -> Self {
-        Self { usd, tokens, calls, minutes }
-    }
 }
 
 /// Something that is behind.
@@ -346,7 +327,7 @@ struct LiveObserver {
 }
 
 impl LiveObserver {
-    /// Writes into the event log what has become known, and returns how the run is doing.
+    /// Writes the scores and the spending that are new into the event log, and returns how the run is doing.
     async fn look(&mut self, end: Option<(LiveState, Option<String>)>) -> LiveRun {
         let mut scores = Vec::new();
         if let Some(mut reader) = self.read().await {
@@ -385,7 +366,7 @@ impl LiveObserver {
                 calls: total.calls,
                 tokens: total.tokens(),
                 cost_usd: total.cost_usd,
-                caps: self.budget.caps().into(),
+                caps: self.budget.caps(),
                 reached: BudgetResult::of(&self.budget).and_then(|budget| budget.partial()),
             },
             problems: problems.map(|(name, reason)| LiveProblem { name, reason }).collect(),

@@ -207,9 +207,7 @@ impl Results {
 
     /// Ranks the trials again; those that a search stopped come last.
     pub(crate) fn apply_search(&mut self, search: SearchResult) {
-        let by_person =
-            |trial: &TrialResult| trial.stopped.as_ref().is_some_and(|stop| stop.kind == StopKind::ByPerson);
-        for trial in self.trials.iter_mut().filter(|trial| !by_person(trial)) {
+        for trial in self.trials.iter_mut().filter(|trial| !trial.is_stopped_by_person()) {
             trial.stopped = search.stops.get(&trial.trial.id).cloned();
         }
         self.search = Some(search);

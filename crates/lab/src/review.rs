@@ -6,7 +6,7 @@
 //! rest into the file. Programs on one machine may review one dataset: they take turns by a lock on the log, and read what
 //! the others have added.
 
-use crate::{Error, clock::now_ms, error_chain, files::write_whole};
+use crate::{Error, clock::now_ms, error_chain, files::write_whole, steering::recorded_name};
 use eval::{
     Question,
     dataset::{DatasetFile, Evidence, Review},
@@ -25,8 +25,6 @@ use store::Key;
 
 /// The seed of the interval of the agreement.
 const SEED: u64 = 0xA62E;
-/// The longest name of a reviewer, in characters.
-const LONGEST_NAME: usize = 80;
 /// The longest text of a decision, in bytes.
 const LONGEST_TEXT: usize = 64 << 10;
 
@@ -205,7 +203,7 @@ impl ReviewDesk {
         let log_path = log_path(path);
         let log = OpenOptions::new().read(true).append(true).create(true).open(&log_path);
         let log = log.map_err(|source| Error::file("open", &log_path, source))?;
-        let (file, content, questions) = read_questions(path)?;
+        let (file, content, questions) = read_questions(path, &read_file(path)?)?;
         let mut state =
             ReviewLog { log, read: 0, last: 0, written: 0, file, content, by_id: index(&questions), questions };
         state.lock_log(&log_path)?;
@@ -237,7 +235,7 @@ impl ReviewDesk {
         seen: Option<u64>,
     ) -> Result<ReviewLine, DecisionError> {
         decision.check().map_err(DecisionError::Invalid)?;
-        let by: String = by.trim().chars().filter(|letter| !letter.is_control()).take(LONGEST_NAME).collect();
+        let by = recorded_name(by.trim());
         if by.is_empty() {
             return Err(DecisionError::Invalid("say who decides".to_owned()));
         }
@@ -362,20 +360,11 @@ impl ReviewLog {
         self.log.read_to_end(&mut bytes).map_err(failed)?;
         let is_first = self.read == 0;
         self.read += bytes.len() as u64;
-        let (mut decisions, mut written) = (Vec::new(), self.written);
-        for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            match serde_json::from_slice::<LogLine>(line) {
-                Ok(LogLine::Decision(line)) => decisions.push(line),
-                Ok(LogLine::Written { written: until }) => written = written.max(until),
-                Err(_) => {}
-            }
-        }
-        // What is in the file is not done again: somebody may have changed it there since.
-        let in_file = if is_first { written } else { self.written };
-        for line in decisions {
-            if line.number > in_file { self.apply(line) } else { self.note(line) }
-        }
-        self.written = written;
+        let (decisions, written) = log_lines(&bytes);
+        let before = self.written;
+        self.written = before.max(written);
+        // A decision that the file has already is not applied again: somebody may have changed the question in the file.
+        self.take(decisions, if is_first { self.written } else { before });
         Ok(())
     }
 
@@ -388,6 +377,13 @@ impl ReviewLog {
         written.map_err(|source| Error::file("write", path, source))?;
         self.read += bytes.len() as u64;
         Ok(())
+    }
+
+    /// Takes decisions in their order: those up to this number are in the file already, and are only listed.
+    fn take(&mut self, decisions: Vec<ReviewLine>, in_file: u64) {
+        for line in decisions {
+            if line.number > in_file { self.apply(line) } else { self.note(line) }
+        }
     }
 
     /// Applies a decision. One about a question that is not there any more changes nothing.
@@ -429,19 +425,16 @@ impl ReviewLog {
 
     /// Reads the file of questions again if another program has changed it, and applies what is not in it yet.
     fn follow_file(&mut self, path: &Path) -> Result<(), Error> {
-        let bytes = std::fs::read(path).map_err(|source| Error::file("read", path, source))?;
+        let bytes = read_file(path)?;
         if Key::of_bytes(&bytes) == self.content {
             return Ok(());
         }
-        let lines: Vec<ReviewLine> =
-            self.questions.drain(..).flat_map(|reviewed| reviewed.decisions).collect::<Vec<ReviewLine>>();
-        let (file, content, questions) = read_questions(path)?;
-        (self.file, self.content, self.by_id, self.questions) = (file, content, index(&questions), questions);
-        let mut lines = lines;
-        lines.sort_by_key(|line| line.number);
-        for line in lines {
-            if line.number > self.written { self.apply(line) } else { self.note(line) }
-        }
+        let (file, content, questions) = read_questions(path, &bytes)?;
+        let before = std::mem::replace(&mut self.questions, questions);
+        (self.file, self.content, self.by_id) = (file, content, index(&self.questions));
+        let mut decisions: Vec<ReviewLine> = before.into_iter().flat_map(|reviewed| reviewed.decisions).collect();
+        decisions.sort_by_key(|line| line.number);
+        self.take(decisions, self.written);
         Ok(())
     }
 
@@ -486,10 +479,26 @@ fn rejected_path(path: &Path) -> PathBuf {
     path.with_extension("rejected.jsonl")
 }
 
-/// The questions of a dataset, and after them those that a reviewer has rejected.
-fn read_questions(path: &Path) -> Result<(DatasetFile, Key, Vec<ReviewedQuestion>), Error> {
-    let bytes = std::fs::read(path).map_err(|source| Error::file("read", path, source))?;
-    let file = DatasetFile::read(&path.display().to_string(), &bytes)
+fn read_file(path: &Path) -> Result<Vec<u8>, Error> {
+    std::fs::read(path).map_err(|source| Error::file("read", path, source))
+}
+
+/// The decisions of a log, and the number up to which they are in the file of questions. Half a line is passed over.
+fn log_lines(bytes: &[u8]) -> (Vec<ReviewLine>, u64) {
+    let (mut decisions, mut written) = (Vec::new(), 0);
+    for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        match serde_json::from_slice::<LogLine>(line) {
+            Ok(LogLine::Decision(line)) => decisions.push(line),
+            Ok(LogLine::Written { written: until }) => written = written.max(until),
+            Err(_) => {}
+        }
+    }
+    (decisions, written)
+}
+
+/// The questions of a dataset's file with this content, and after them those that a reviewer has rejected.
+fn read_questions(path: &Path, bytes: &[u8]) -> Result<(DatasetFile, Key, Vec<ReviewedQuestion>), Error> {
+    let file = DatasetFile::read(&path.display().to_string(), bytes)
         .map_err(|errors| Error::Refused(errors.iter().map(ToString::to_string).collect()))?;
     let new = |question: Question, is_rejected| ReviewedQuestion { question, is_rejected, decisions: Vec::new() };
     let mut questions: Vec<ReviewedQuestion> =
@@ -497,7 +506,7 @@ fn read_questions(path: &Path) -> Result<(DatasetFile, Key, Vec<ReviewedQuestion
     let known: BTreeSet<String> = questions.iter().map(|reviewed| reviewed.question.id.clone()).collect();
     let rejected = rejected_lines(path)?.iter().filter_map(|line| reviewed_rejection(line)).collect::<Vec<Question>>();
     questions.extend(rejected.into_iter().filter(|question| !known.contains(&question.id)).map(|it| new(it, true)));
-    Ok((file, Key::of_bytes(&bytes), questions))
+    Ok((file, Key::of_bytes(bytes), questions))
 }
 
 fn index(questions: &[ReviewedQuestion]) -> HashMap<String, usize> {
@@ -549,15 +558,8 @@ fn keep_rejected(path: &Path, rejected: &[Question], only_add: bool) -> Result<(
 pub fn has_unwritten_decisions(path: &Path) -> Result<bool, Error> {
     let log_path = log_path(path);
     let Some(text) = Error::allow_missing(&log_path, std::fs::read(&log_path))? else { return Ok(false) };
-    let (mut last, mut written) = (0, 0);
-    for line in text.split(|byte| *byte == b'\n') {
-        match serde_json::from_slice::<LogLine>(line) {
-            Ok(LogLine::Decision(line)) => last = last.max(line.number),
-            Ok(LogLine::Written { written: until }) => written = written.max(until),
-            Err(_) => {}
-        }
-    }
-    Ok(last > written)
+    let (decisions, written) = log_lines(&text);
+    Ok(decisions.iter().any(|line| line.number > written))
 }
 
 /// The state of a question in a word: `accepted`, `edited`, `rejected` or `open`.
@@ -571,159 +573,4 @@ pub fn review_state(reviewed: &ReviewedQuestion) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::Arc;
-
-    fn dataset(folder: &Path, questions: usize) -> PathBuf {
-        let path = folder.join("golden.jsonl");
-        let line = |number: usize| {
-            format!(
-                "{{\"id\":\"q{number}\",\"question\":\"Who is {number}?\",\"reference\":\"Nobody.\",\"note\":\"kept\"}}\n"
-            )
-        };
-        std::fs::write(&path, (0..questions).map(line).collect::<String>()).unwrap();
-        path
-    }
-
-    fn states(desk: &ReviewDesk) -> Vec<&'static str> {
-        desk.questions().iter().map(review_state).collect()
-    }
-
-    fn text(path: &Path) -> String {
-        std::fs::read_to_string(path).unwrap()
-    }
-
-    #[test]
-    fn decisions_are_in_the_log_at_once_and_in_the_file_after_it_is_written() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = dataset(folder.path(), 4);
-        let before = text(&path);
-        let desk = ReviewDesk::open(&path).unwrap();
-        desk.decide("Ann", "q0", Decision::Accept {}, None).unwrap();
-        let edit = Decision::Edit {
-            question: Some("Who was one?".to_owned()),
-            reference: None,
-            evidence: None,
-            tags: Some(vec!["hard".to_owned()]),
-        };
-        desk.decide("Ann", "q1", edit, None).unwrap();
-        desk.decide("Ben", "q2", Decision::Reject {}, None).unwrap();
-        desk.decide("Ben", "q3", Decision::Comment { text: "is that so?".to_owned() }, None).unwrap();
-        assert_eq!(states(&desk), ["accepted", "edited", "rejected", "open"]);
-        assert_eq!(text(&path), before);
-        assert!(has_unwritten_decisions(&path).unwrap());
-
-        // Killed here: the next one finds all of it.
-        let desk = ReviewDesk::open(&path).unwrap();
-        assert_eq!(states(&desk), ["accepted", "edited", "rejected", "open"]);
-        assert_eq!(desk.write().unwrap(), 4);
-        assert_eq!(desk.write().unwrap(), 0);
-        assert!(!has_unwritten_decisions(&path).unwrap());
-        let after = text(&path);
-        assert_eq!(after.lines().count(), 3);
-        assert!(after.contains("Who was one?") && after.contains("\"hard\"") && after.matches("\"kept\"").count() == 3);
-        assert!(text(&rejected_path(&path)).contains("\"q2\""));
-
-        // A rejected question can come back, with what was decided about it.
-        let desk = ReviewDesk::open(&path).unwrap();
-        assert_eq!(states(&desk), ["accepted", "edited", "open", "rejected"], "it stands behind the others");
-        desk.decide("Ann", "q2", Decision::Restore {}, None).unwrap();
-        desk.write().unwrap();
-        assert_eq!(text(&path).lines().count(), 4);
-        assert!(!text(&rejected_path(&path)).contains("\"q2\""));
-        let decisions = ReviewDesk::open(&path).unwrap().question("q2").unwrap().decisions;
-        assert_eq!(decisions.iter().map(|line| line.by.as_str()).collect::<Vec<_>>(), ["Ben", "Ann"]);
-    }
-
-    #[test]
-    fn ten_reviewers_at_two_desks_lose_no_decision() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = dataset(folder.path(), 200);
-        let desks = [Arc::new(ReviewDesk::open(&path).unwrap()), Arc::new(ReviewDesk::open(&path).unwrap())];
-        std::thread::scope(|scope| {
-            for reviewer in 0..10 {
-                let desk = desks[reviewer % 2].clone();
-                scope.spawn(move || {
-                    for i in 0..20 {
-                        let id = format!("q{}", reviewer * 20 + i);
-                        let decision = if i % 5 == 0 { Decision::Reject {} } else { Decision::Accept {} };
-                        desk.decide(&format!("r{reviewer}"), &id, decision, Some(0)).unwrap();
-                        if i % 7 == 0 {
-                            desk.write().unwrap();
-                        }
-                    }
-                });
-            }
-        });
-        for desk in &desks {
-            desk.refresh().unwrap();
-            desk.write().unwrap();
-        }
-        let desk = ReviewDesk::open(&path).unwrap();
-        let all = desk.questions();
-        assert_eq!(all.iter().filter(|it| it.is_rejected).count(), 40);
-        assert_eq!(all.iter().filter(|it| it.question.review == Some(Review::Accepted)).count(), 160);
-        assert!(all.iter().all(|it| it.decisions.len() == 1));
-        assert_eq!(desk.last(), 200);
-        assert_eq!(text(&path).lines().count(), 160);
-    }
-
-    #[test]
-    fn whoever_was_overtaken_is_told_what_was_decided() {
-        let folder = tempfile::tempdir().unwrap();
-        let desk = ReviewDesk::open(&dataset(folder.path(), 2)).unwrap();
-        let first = desk.decide("Ann", "q0", Decision::Accept {}, Some(0)).unwrap();
-        let overtaken = desk.decide("Ben", "q0", Decision::Reject {}, Some(0)).unwrap_err();
-        let DecisionError::Overtaken(line) = overtaken else { panic!("{overtaken}") };
-        assert_eq!(*line, first);
-        desk.decide("Ben", "q0", Decision::Comment { text: "why?".to_owned() }, Some(0)).unwrap();
-        desk.decide("Ann", "q0", Decision::Reject {}, Some(0)).unwrap();
-        let last = desk.last();
-        desk.decide("Ben", "q0", Decision::Accept {}, Some(last)).unwrap();
-        assert_eq!(desk.agreement().conflicts, [""; 0], "of each, the first decision counts");
-        for (id, decision, said) in [
-            ("q9", Decision::Accept {}, "no question `q9`"),
-            ("q1", Decision::Comment { text: " ".to_owned() }, "empty"),
-            ("q1", Decision::Comment { text: "x".repeat(LONGEST_TEXT + 1) }, "more than"),
-        ] {
-            let error = desk.decide("Ann", id, decision, None).unwrap_err().to_string();
-            assert!(error.contains(said), "{error}");
-        }
-        assert!(desk.decide(" \u{1b} ", "q1", Decision::Accept {}, None).is_err(), "nobody is no reviewer");
-        desk.decide("Ann", "q0", Decision::Reject {}, None).unwrap();
-        assert!(desk.decide("Ann", "q1", Decision::Reject {}, None).is_err(), "one question must be left");
-    }
-
-    #[test]
-    fn agreement_is_that_of_the_first_decision_of_each() {
-        let folder = tempfile::tempdir().unwrap();
-        let desk = ReviewDesk::open(&dataset(folder.path(), 8)).unwrap();
-        for number in 0..6 {
-            desk.decide("Ann", &format!("q{number}"), Decision::Accept {}, None).unwrap();
-            let second = if number == 0 { Decision::Reject {} } else { Decision::Accept {} };
-            desk.decide("Ben", &format!("q{number}"), second, None).unwrap();
-        }
-        desk.decide("Ann", "q7", Decision::Reject {}, None).unwrap();
-        let found = desk.agreement();
-        assert_eq!((found.questions, found.conflicts), (6, vec!["q0".to_owned()]));
-        assert!((found.agreement.unwrap().observed - 5.0 / 6.0).abs() < 1e-12);
-    }
-
-    #[test]
-    fn what_another_program_changes_in_the_file_stays_and_half_a_line_of_the_log_is_passed_over() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = dataset(folder.path(), 3);
-        let desk = ReviewDesk::open(&path).unwrap();
-        desk.decide("Ann", "q0", Decision::Accept {}, None).unwrap();
-        let changed = text(&path).replace("Who is 1?", "Who else?");
-        std::fs::write(&path, format!("{changed}{{\"id\":\"q9\",\"question\":\"New?\"}}\n")).unwrap();
-        OpenOptions::new().append(true).open(log_path(&path)).unwrap().write_all(b"{\"number\":7,\"ti").unwrap();
-        desk.decide("Ann", "q2", Decision::Accept {}, None).unwrap();
-        desk.write().unwrap();
-        let after = text(&path);
-        assert!(after.contains("Who else?") && after.contains("q9"), "{after}");
-        assert_eq!(after.matches("accepted").count(), 2);
-        assert_eq!(states(&ReviewDesk::open(&path).unwrap()), ["accepted", "open", "accepted", "open"]);
-    }
-}
+mod tests;

@@ -141,14 +141,19 @@ impl fmt::Display for AppliedAct {
     }
 }
 
+/// The name of whoever acts, as it is recorded: without control characters, and not too long.
+pub(crate) fn recorded_name(by: &str) -> String {
+    by.chars().filter(|letter| !letter.is_control()).take(LONGEST_NAME).collect()
+}
+
 /// Posts an act for a run. Returns its number.
 ///
 /// # Errors
 /// If its numbers are wrong, or the store cannot be written to.
 pub async fn post_act(store: &ArtifactStore, run: &str, by: &str, act: Act) -> Result<u64, Error> {
     act.check().map_err(|reason| Error::Refused(vec![reason]))?;
-    let by: String = by.chars().filter(|letter| !letter.is_control()).take(LONGEST_NAME).collect();
-    let mut number = numbers(store, run).await?.last().copied().unwrap_or_default() + 1;
+    let by = recorded_name(by);
+    let mut number = last_act(store, run).await? + 1;
     loop {
         let posted = PostedAct { number, time_ms: now_ms(), by: by.clone(), act: act.clone() };
         let bytes = serde_json::to_vec(&posted).map_err(Error::table)?;

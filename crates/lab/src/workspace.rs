@@ -5,7 +5,7 @@ mod claimed;
 mod runs;
 mod trial_rows;
 
-pub use runs::PastRun;
+pub use runs::{PastRun, run_begins_with};
 
 pub(crate) use claimed::ClaimedArtifacts;
 pub(crate) use runs::RunStart;

@@ -205,7 +205,7 @@ impl Client {
         tokio::select! {
             biased;
             () = self.cancel.cancelled() => Err(Error::Cancelled),
-            // If nobody is left who could end the pause, it is over.
+            // If whoever could end the pause is gone, the pause is over.
             _ = async { paused.clone().wait_for(|paused| !paused).await.map(drop) } => Ok(()),
         }
     }

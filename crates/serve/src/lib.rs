@@ -31,7 +31,7 @@ mod server;
 pub use access::{ApiKeys, KeyEntry, KeyFile, KeyFileError, KeyScope, OriginError, PageOrigin, create_key};
 pub use answering::ServedPipeline;
 pub use guarded::{GuardedRoutes, caller_name, serve_guarded};
-pub use http::{DrainOutcome, TlsError, tls_acceptor};
+pub use http::{DrainOutcome, TlsError, event_stream, tls_acceptor};
 pub use server::{MountedService, StopSignals};
 pub use service::HttpService;
 pub use settings::{SampleSettings, ServiceSettings, interactive_retry_policy};

@@ -1,13 +1,9 @@
 //! A question to trials of a finished run, for the page Ask: each answers as it would be served.
 
-use crate::error::PageError;
+use crate::{error::PageError, recent::RecentlyOpened};
 use lab::{RunPipeline, Session, TrialAnswer};
 use serde::{Deserialize, Serialize};
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, PoisonError},
-    time::Instant,
-};
+use std::{sync::Arc, time::Instant};
 
 /// The most trials that are kept ready.
 const MOST_PIPELINES: usize = 4;
@@ -36,14 +32,16 @@ pub(crate) struct AskedTrial {
     seconds: f64,
 }
 
-/// The trials that were asked last.
-#[derive(Default)]
+/// The pipelines that were asked last, by their run and trial.
 pub(crate) struct AskedPipelines {
-    ready: Mutex<VecDeque<ReadyPipeline>>,
+    ready: RecentlyOpened<(String, String), Arc<RunPipeline>>,
 }
 
-/// A run, a trial, and its pipeline.
-type ReadyPipeline = ((String, String), Arc<RunPipeline>);
+impl Default for AskedPipelines {
+    fn default() -> Self {
+        Self { ready: RecentlyOpened::new(MOST_PIPELINES) }
+    }
+}
 
 impl AskedPipelines {
     /// Asks trials of a run, one after another, so that their times say something.
@@ -83,18 +81,13 @@ impl AskedPipelines {
 
     async fn pipeline(&self, session: &Session, run: &str, trial: &str) -> Result<Arc<RunPipeline>, lab::Error> {
         let name = (run.to_owned(), trial.to_owned());
-        {
-            let ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some((_, pipeline)) = ready.iter().find(|(known, _)| *known == name) {
-                return Ok(pipeline.clone());
-            }
+        if let Some(pipeline) = self.ready.get(&name) {
+            return Ok(pipeline);
         }
         let record = lab::record_of(session, run).await?;
         let pipeline = Arc::new(RunPipeline::open(session, &record, trial).await?);
         pipeline.warm().await?;
-        let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-        ready.push_front((name, pipeline.clone()));
-        ready.truncate(MOST_PIPELINES);
+        self.ready.insert(name, pipeline.clone());
         Ok(pipeline)
     }
 }

@@ -1,14 +1,11 @@
 //! Documents of the corpus: their texts, how the chunkers have cut them, and where evidence and passages lie.
 
-use crate::error::PageError;
+use crate::{error::PageError, recent::RecentlyOpened};
 use eval::dataset::anchor;
 use lab::{ChunkedDocument, RunRecord, Session, document_chunks, found_passages};
 use rag::{ReadingProblem, Span, load::Document};
 use serde::Serialize;
-use std::{
-    collections::{BTreeMap, VecDeque},
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// The most documents that are kept in memory.
 const MOST_DOCUMENTS: usize = 16;
@@ -72,29 +69,26 @@ pub(crate) struct Excerpt {
     pub(crate) page: Option<u32>,
 }
 
-/// The documents that were looked at last.
-#[derive(Default)]
+/// The documents that were looked at last, by their path and the number of the parser that reads them.
 pub(crate) struct DocumentCache {
-    open: Mutex<VecDeque<CachedDocument>>,
+    open: RecentlyOpened<(String, usize), Arc<Document>>,
 }
 
-/// A path, the number of a parser, and what it reads.
-type CachedDocument = ((String, usize), Arc<Document>);
+impl Default for DocumentCache {
+    fn default() -> Self {
+        Self { open: RecentlyOpened::new(MOST_DOCUMENTS) }
+    }
+}
 
 impl DocumentCache {
     /// A document of the corpus as the parser with this number reads it.
     pub(crate) async fn get(&self, session: &Session, path: &str, parser: usize) -> Result<Arc<Document>, lab::Error> {
         let name = (path.to_owned(), parser);
-        {
-            let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some((_, document)) = open.iter().find(|(known, _)| *known == name) {
-                return Ok(document.clone());
-            }
+        if let Some(document) = self.open.get(&name) {
+            return Ok(document);
         }
         let document = Arc::new(lab::document(session, path, parser).await?);
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.push_front((name, document.clone()));
-        open.truncate(MOST_DOCUMENTS);
+        self.open.insert(name, document.clone());
         Ok(document)
     }
 

@@ -2,6 +2,7 @@
 //! a report ([`report()`]). Its TypeScript is in `web/`; `build.rs` builds it.
 
 mod error;
+mod recent;
 mod report;
 
 mod documents;

@@ -3,14 +3,15 @@
 
 use crate::{
     error::PageError,
+    recent::RecentlyOpened,
     report::{DATA_VERSION, ReportContent},
 };
 use lab::{Error, Session, layout, layout::RunFileName};
 use serde::Deserialize;
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::HashMap,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::SystemTime,
 };
 
@@ -124,13 +125,16 @@ fn inline_parts(page: &str) -> HashMap<String, String> {
 }
 
 /// The data of the runs that were opened last.
-#[derive(Default)]
 pub(crate) struct OpenRuns {
-    open: Mutex<VecDeque<OpenRun>>,
+    /// By the run's id: when its files were written, and its data.
+    open: RecentlyOpened<String, (Option<SystemTime>, Arc<RunData>)>,
 }
 
-/// A run, when its files were written, and its data.
-type OpenRun = (String, Option<SystemTime>, Arc<RunData>);
+impl Default for OpenRuns {
+    fn default() -> Self {
+        Self { open: RecentlyOpened::new(MOST_RUNS) }
+    }
+}
 
 impl OpenRuns {
     /// The data of a run, read again if its results have changed.
@@ -138,20 +142,12 @@ impl OpenRuns {
         let folder = session.workspace().run_folder(run);
         let written = |file: RunFileName| file.within(&folder).metadata().and_then(|file| file.modified()).ok();
         let changed = written(RunFileName::Results).max(written(RunFileName::Report));
-        if let Some(data) = self.find(run, changed) {
+        let name = run.to_owned();
+        if let Some((_, data)) = self.open.get(&name).filter(|(when, _)| *when == changed) {
             return Ok(data);
         }
         let data = Arc::new(RunData::open(session, run).await?);
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.retain(|(known, _, _)| known != run);
-        open.push_front((run.to_owned(), changed, data.clone()));
-        open.truncate(MOST_RUNS);
+        self.open.insert(name, (changed, data.clone()));
         Ok(data)
-    }
-
-    fn find(&self, run: &str, changed: Option<SystemTime>) -> Option<Arc<RunData>> {
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = open.iter().find(|(known, when, _)| known == run && *when == changed);
-        found.map(|(_, _, data)| data.clone())
     }
 }

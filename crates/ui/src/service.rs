@@ -14,25 +14,16 @@ use axum::{
     Json, Router,
     extract::{Path, Query, State},
     http::{Extensions, StatusCode, header},
-    response::{
-        IntoResponse, Response,
-        sse::{Event, KeepAlive, Sse},
-    },
+    response::{IntoResponse, Response, sse::Event},
     routing::{get, post},
 };
 use futures::stream;
-use lab::{Act, KnownRun, Session, known_runs, live_run};
+use lab::{Act, KnownRun, Session, known_runs, live_run, now_ms};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use serve::{GuardedRoutes, caller_name};
-use std::{
-    convert::Infallible,
-    sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use serve::{GuardedRoutes, caller_name, event_stream};
+use std::{convert::Infallible, sync::Arc};
 
-/// A comment is sent after this long without news, because proxies close silent connections.
-const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// Pages load nothing from other origins, and no other page may frame them. Pictures of pages of documents are in the data.
 const CONTENT_SECURITY_POLICY: &str =
     "default-src 'self'; img-src 'self' data: blob:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
@@ -176,10 +167,7 @@ async fn live(State(service): Service, Path(run): Path<String>) -> Result<Respon
             }
         }
     });
-    let mut response = Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE).text("ping")).into_response();
-    // nginx buffers responses unless a header forbids it.
-    response.headers_mut().insert("x-accel-buffering", axum::http::HeaderValue::from_static("no"));
-    Ok(response)
+    Ok(event_stream(events))
 }
 
 /// Posts an act: the fields of an [`Act`], and `by`, who wants it, if no key says that.
@@ -315,7 +303,7 @@ async fn golden_news(State(service): Service) -> Response {
         let number = *news.borrow_and_update();
         Some((Ok::<_, Infallible>(Event::default().data(number.to_string())), news))
     });
-    Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE).text("ping")).into_response()
+    event_stream(events)
 }
 
 async fn decide(
@@ -334,8 +322,4 @@ async fn set_present(
 ) -> Result<Response, PageError> {
     let by = actor(&extensions, request.by.as_deref()).ok_or_else(|| PageError::invalid("say who looks: `by`"))?;
     Ok(Json(service.golden.set_present(by, request)).into_response())
-}
-
-fn now_ms() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| i64::try_from(time.as_millis()).unwrap_or(i64::MAX))
 }

@@ -33,7 +33,7 @@ export function layersOf(names: string[], edges: [string, string][]): Map<string
     }
     if (!moved) break;
   }
-  // An operator that waits for nothing stands right before the first one that waits for it.
+  // An operator without inputs is drawn in the column before the first operator that reads from it.
   for (const name of names) {
     if (edges.some(([, to]) => to === name)) continue;
     const after = edges.filter(([from]) => from === name).map(([, to]) => layer.get(to) ?? 0);

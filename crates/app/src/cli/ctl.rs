@@ -7,7 +7,7 @@ use crate::{
     option_values::parse_dollars,
     render,
 };
-use lab::{Act, AppliedAct, LiveRun, Session, known_runs, live_run};
+use lab::{Act, AppliedAct, LiveRun, Session, known_runs, live_run, run_begins_with};
 use std::time::{Duration, Instant};
 
 /// How long a run may take to answer.
@@ -105,12 +105,8 @@ pub async fn run(cx: &CommandContext, arguments: CtlArguments) -> Result<u8, Com
 /// The run that goes on.
 async fn find(session: &Session, asked: Option<&str>) -> Result<LiveRun, CommandFailure> {
     let runs = known_runs(session).await?;
-    let short =
-        |run: &str, experiment: &str| run.strip_prefix(experiment).map(|rest| rest.trim_start_matches('-').to_owned());
     let is_asked = |run: &lab::KnownRun| match asked {
-        Some(asked) => {
-            run.run.starts_with(asked) || short(&run.run, &run.experiment).is_some_and(|id| id.starts_with(asked))
-        }
+        Some(asked) => run_begins_with(&run.run, &run.experiment, asked),
         None => run.experiment == session.experiment.name,
     };
     let live: Vec<&str> =

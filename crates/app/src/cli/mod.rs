@@ -20,6 +20,7 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
+use tokio_util::sync::CancellationToken;
 
 /// Declares the verbs from one list: their modules, how clap parses them, the
 /// groups of `reverie --help`, and which code runs.
@@ -231,6 +232,17 @@ fn read_pdfs(library: &Path) -> u8 {
             let _ = writeln!(std::io::stderr(), "{READ_PDFS}: {error}");
             1
         }
+    }
+}
+
+/// Cancels a token when this process gets SIGTERM.
+fn cancel_on_sigterm(token: CancellationToken) {
+    #[cfg(unix)]
+    if let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+        tokio::spawn(async move {
+            terminate.recv().await;
+            token.cancel();
+        });
     }
 }
 

@@ -338,14 +338,7 @@ fn traces(cx: &CommandContext, flag: Option<&str>) -> Result<Option<Traces>, Com
 /// Ctrl-C begins to drain the service at once, SIGTERM after the lame-duck time.
 fn stop(ctrl_c: &CancellationToken) -> StopSignals {
     let stop = StopSignals { now: ctrl_c.child_token(), after_lame_duck: CancellationToken::new() };
-    #[cfg(unix)]
-    if let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-        let stop = stop.after_lame_duck.clone();
-        tokio::spawn(async move {
-            terminate.recv().await;
-            stop.cancel();
-        });
-    }
+    super::cancel_on_sigterm(stop.after_lame_duck.clone());
     stop
 }
 

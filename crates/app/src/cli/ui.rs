@@ -1,6 +1,7 @@
 //! `reverie ui`: the runs of a store in a browser.
 
 use crate::{
+    cli::cancel_on_sigterm,
     command::{CommandContext, ExperimentFile},
     environment,
     failure::CommandFailure,
@@ -53,13 +54,6 @@ pub async fn run(cx: &CommandContext, arguments: UiArguments) -> Result<u8, Comm
 /// Ctrl-C and SIGTERM end the pages, after decisions about golden questions were put into their file.
 fn stop(ctrl_c: &CancellationToken) -> CancellationToken {
     let stop = ctrl_c.child_token();
-    #[cfg(unix)]
-    if let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-        let stop = stop.clone();
-        tokio::spawn(async move {
-            terminate.recv().await;
-            stop.cancel();
-        });
-    }
+    cancel_on_sigterm(stop.clone());
     stop
 }

@@ -1,4 +1,4 @@
-//! The runs that an agent has started, and what they may cost together.
+//! The runs that an agent has started, and the budget that they share.
 
 use super::command::{ReverieCommand, cut};
 use serde_json::Value;

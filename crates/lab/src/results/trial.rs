@@ -1,7 +1,10 @@
 //! What was measured of one trial.
 
 use super::QuestionLoss;
-use crate::{plan::Trial, search::Stop};
+use crate::{
+    plan::Trial,
+    search::{Stop, StopKind},
+};
 use eval::{Scored, statistics::Summary};
 use models::Ledger;
 use rag::{Answer, Passage, python::Failure, query::SearchQuery};
@@ -168,6 +171,11 @@ pub struct TrialResult {
 }
 
 impl TrialResult {
+    /// Whether a person stopped it, so that it is compared with no other trial.
+    pub(crate) fn is_stopped_by_person(&self) -> bool {
+        self.stopped.as_ref().is_some_and(|stop| stop.kind == StopKind::ByPerson)
+    }
+
     /// A trial's questions, before anything is scored, and before it is
     /// compared with other trials.
     pub(crate) fn uncompared(trial: Trial, questions: Vec<QuestionResult>) -> Self {

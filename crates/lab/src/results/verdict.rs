@@ -4,10 +4,7 @@
 //! and that of a check (`CheckVerdict`) are other things.
 
 use super::{Results, RetrievalCount, TrialResult, Winner, winner::unproven};
-use crate::{
-    number::{count, counted},
-    search::StopKind,
-};
+use crate::number::{count, counted};
 use eval::statistics::MOST_QUESTIONS;
 
 /// The beginning of a verdict that names only a leading trial.
@@ -93,9 +90,7 @@ impl Results {
 
     /// That trials which a person stopped are compared with no other; none if there are no such trials.
     fn stopped_by_people(&self) -> Option<String> {
-        let is_stopped =
-            |trial: &&TrialResult| trial.stopped.as_ref().is_some_and(|stop| stop.kind == StopKind::ByPerson);
-        let stopped: Vec<&TrialResult> = self.trials.iter().filter(is_stopped).collect();
+        let stopped: Vec<&TrialResult> = self.trials.iter().filter(|trial| trial.is_stopped_by_person()).collect();
         let (were, are) = if stopped.len() == 1 { ("was", "is") } else { ("were", "are") };
         (!stopped.is_empty()).then(|| {
             format!("{} {were} stopped by a person and {are} compared with no other trial: it says nothing about how good {} {are}",

@@ -107,16 +107,8 @@ async fn set_caps(session: &Session, caps: Caps) -> ActOutcome {
     budget.set_caps(caps);
     Ok(format!(
         "the caps are {}; ${:.2} and {} were spent so far",
-        describe(&caps),
+        caps,
         spent.usd,
         crate::number::counted(spent.calls as usize, "call")
     ))
-}
-
-fn describe(caps: &Caps) -> String {
-    let usd = caps.usd.map(|usd| format!("${usd:.2}"));
-    let counts = [(caps.tokens, "token"), (caps.calls, "call")];
-    let counts = counts.into_iter().filter_map(|(limit, noun)| Some(crate::number::counted(limit? as usize, noun)));
-    let minutes = caps.minutes.map(|minutes| format!("{minutes} minutes"));
-    crate::number::listed(&usd.into_iter().chain(counts).chain(minutes).collect::<Vec<_>>())
 }

@@ -21,6 +21,12 @@ use std::{
 };
 use store::{ArtifactStore, EventLog};
 
+/// Whether the id of a run of an experiment is or begins with `asked`, with or without the experiment's name.
+pub fn run_begins_with(run: &str, experiment: &str, asked: &str) -> bool {
+    let short = run.strip_prefix(experiment).and_then(|rest| rest.strip_prefix('-'));
+    !asked.is_empty() && (run.starts_with(asked) || short.is_some_and(|short| short.starts_with(asked)))
+}
+
 /// Parts of a report that are copied to an object store at once.
 const COPIES_AT_ONCE: usize = 8;
 
@@ -176,11 +182,7 @@ impl Workspace {
     pub(crate) async fn find_run(&self, experiment: &str, asked: &str) -> Result<String, Error> {
         let of_experiment = |run: &PastRun| run.experiment == experiment;
         let known: Vec<String> = self.past_runs()?.into_iter().filter(of_experiment).map(|run| run.run).collect();
-        let begins = |run: &&String| {
-            let short = run.strip_prefix(experiment).and_then(|rest| rest.strip_prefix('-'));
-            !asked.is_empty() && (run.starts_with(asked) || short.is_some_and(|short| short.starts_with(asked)))
-        };
-        let found: Vec<&String> = known.iter().filter(begins).collect();
+        let found: Vec<&String> = known.iter().filter(|run| run_begins_with(run, experiment, asked)).collect();
         let run = match (known.iter().find(|run| *run == asked), &found[..]) {
             (Some(run), _) => run.clone(),
             (None, [run]) => (*run).clone(),

@@ -184,7 +184,7 @@ impl Budget {
     pub fn set_caps(&self, caps: Caps) {
         *locked(&self.0.caps) = caps;
         let mut state = self.0.state();
-        // A cap that is raised above what was spent stops nothing any more.
+        // Spending below the new caps stops nothing any more.
         if state.reached.is_some()
             && obstacle(&caps, self.minutes(), state.spent, BudgetAmount::default(), ONE_CALL).is_none()
         {

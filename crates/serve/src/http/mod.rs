@@ -9,6 +9,7 @@ mod tls;
 
 pub use {
     connection::DrainOutcome,
+    sse::event_stream,
     tls::{TlsError, tls_acceptor},
 };
 pub(crate) use {

@@ -32,7 +32,7 @@ pub(crate) fn send_chunks(chunks: impl Stream<Item = Result<Value, ApiError>> + 
         };
         future::ready(Some(Ok::<_, Infallible>(event)))
     });
-    response(events)
+    event_stream(events)
 }
 
 /// Sends objects as events that are named by their `type`.
@@ -41,10 +41,11 @@ pub(crate) fn send_named(objects: impl Stream<Item = Value> + Send + 'static) ->
         let name = object["type"].as_str().unwrap_or_default().to_owned();
         Ok::<_, Infallible>(Event::default().event(name).data(object.to_string()))
     });
-    response(events)
+    event_stream(events)
 }
 
-fn response(events: impl Stream<Item = Result<Event, Infallible>> + Send + 'static) -> Response {
+/// A response of server-sent events, which proxies neither buffer nor close while it is silent.
+pub fn event_stream(events: impl Stream<Item = Result<Event, Infallible>> + Send + 'static) -> Response {
     let keep_alive = KeepAlive::new().interval(KEEP_ALIVE).text("ping");
     let mut response = Sse::new(events).keep_alive(keep_alive).into_response();
     // nginx buffers responses unless a header forbids it.

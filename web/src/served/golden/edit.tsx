@@ -1,4 +1,4 @@
-// The form in which a golden question is edited, beside the text of a document.
+// The form for editing a golden question, next to the text of a document.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { GoldenQuestion } from "../../data/golden";

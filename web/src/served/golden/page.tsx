@@ -113,7 +113,7 @@ function OpenQuestion() {
     // The heading stays for all questions, so that the focus is never lost between two of them.
     const node = heading.current;
     node?.focus({ preventScroll: true });
-    // Each question is read from its beginning. On a narrow screen the queue stands above it.
+    // A new question is scrolled to its top. On a narrow screen the queue is above it, so it has to be scrolled to.
     if (node && (isNarrow.peek() || node.getBoundingClientRect().top < 0)) node.scrollIntoView({ block: "start" });
   }, [asked]);
   return (

@@ -84,7 +84,7 @@ export function PendingNotice({ save }: { save?: (isAnyway: boolean) => void }) 
   const { decision, overtaken } = pending;
   const what = decisionWords(decision).replace(/ it$/, "");
   const isElsewhere = pending.id !== id;
-  // A form sends what stands in it now, which may be newer than what failed.
+  // If the question is being edited, the form is sent as it is now: it may have changed since the request that failed.
   const again = (isAnyway: boolean) => (save && decision.decision === "edit" ? save(isAnyway) : void desk.decide(decision, isAnyway));
   return (
     <div class="notice problem" role="alert" id="pending">

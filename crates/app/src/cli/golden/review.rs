@@ -8,8 +8,8 @@ use crate::{
     environment,
     failure::CommandFailure,
 };
-use eval::{Question, dataset::Review};
-use lab::{Decision, ReviewDesk, ReviewedQuestion};
+use eval::Question;
+use lab::{Decision, ReviewDesk, ReviewedQuestion, review_state};
 use std::{
     io::{BufRead, Write},
     path::Path,
@@ -105,13 +105,12 @@ impl ReviewSession {
     }
 
     fn show(&self, at: usize) -> String {
-        let ReviewedQuestion { question, is_rejected, .. } = &self.questions[at];
+        let reviewed = &self.questions[at];
+        let question = &reviewed.question;
         let kind = question.origin.as_ref().map_or("written", |origin| origin.kind.name());
-        let decision = match (is_rejected, question.review) {
-            (true, _) => " · rejected",
-            (false, Some(Review::Accepted)) => " · accepted",
-            (false, Some(Review::Edited)) => " · edited",
-            (false, None) => "",
+        let decision = match review_state(reviewed) {
+            "open" => String::new(),
+            state => format!(" · {state}"),
         };
         let mut text = format!(
             "\n── {} of {} · {kind} · {}{decision}\n{}question:  {}\nreference: {}\n",
