@@ -192,15 +192,20 @@ impl GoldenPages {
         });
     }
 
-    /// Tells pages of decisions that other programs make.
+    /// Notifies the pages when another program has decided something, and when a browser has gone without a word:
+    /// the question that it had open is free for others then.
     fn follow(&self, desk: &Arc<ReviewDesk>) {
-        let (desk, news) = (Arc::downgrade(desk), self.news.clone());
+        let (desk, news, present) = (Arc::downgrade(desk), self.news.clone(), Arc::clone(&self.present));
         tokio::spawn(async move {
+            let mut known = BTreeMap::new();
             loop {
                 tokio::time::sleep(LOOK).await;
                 let Some(desk) = desk.upgrade() else { return };
                 let changed = tokio::task::spawn_blocking(move || desk.refresh()).await;
-                if matches!(changed, Ok(Ok(true))) {
+                let now = open_questions(&present);
+                let has_gone = known.keys().any(|name| !now.contains_key(name));
+                known = now;
+                if has_gone || matches!(changed, Ok(Ok(true))) {
                     news.send_modify(|news| *news += 1);
                 }
             }
@@ -314,9 +319,7 @@ impl GoldenPages {
 
     /// The question that each person has open.
     fn present(&self) -> BTreeMap<String, String> {
-        let mut present = self.present.lock().unwrap_or_else(PoisonError::into_inner);
-        present.retain(|_, (_, seen)| seen.elapsed() < PRESENT);
-        present.iter().map(|(name, (id, _))| (name.clone(), id.clone())).collect()
+        open_questions(&self.present)
     }
 
     /// The questions that are kept, as lines of JSON.
@@ -340,6 +343,13 @@ impl GoldenPages {
             None => Ok(lines),
         }
     }
+}
+
+/// The question that each person has open; whoever was not heard of for a while is forgotten.
+fn open_questions(present: &Mutex<BTreeMap<String, (String, Instant)>>) -> BTreeMap<String, String> {
+    let mut present = present.lock().unwrap_or_else(PoisonError::into_inner);
+    present.retain(|_, (_, seen)| seen.elapsed() < PRESENT);
+    present.iter().map(|(name, (id, _))| (name.clone(), id.clone())).collect()
 }
 
 impl ListedQuestion {

@@ -218,7 +218,8 @@ def test_three_people_review_sixty_questions_and_one_is_killed(visit, tmp_path):
         assert len(set(opened)) == 3, opened
         while any(state == "open" for state in states(url).values()):
             assert time.monotonic() - begun < 600
-            name, page = list(pages.items())[decided % len(pages)]
+            name, page = list(pages.items())[turn % len(pages)]
+            turn += 1
             heading = page.locator("#golden-heading")
             question = heading.inner_text()
             if states(url).get(question) != "open":
@@ -257,6 +258,27 @@ def test_three_people_review_sixty_questions_and_one_is_killed(visit, tmp_path):
         assert agreement["agreement"]["observed"] == pytest.approx(10 / 12)
         page = visit(f"{url}/#/golden")
         expect(page.get_by_text("agreement 83 %").first).to_be_visible()
+
+
+def test_a_question_is_free_again_when_the_browser_that_had_it_open_is_gone(visit, tmp_path):
+    file = experiment(tmp_path / "gone", space=RETRIEVAL, rest=SCORES)
+    with served(file) as url:
+        first, *rest = [question["id"] for question in ask(url, "/api/golden")[1]["questions"]]
+        for question in rest:
+            assert ask(url, "/api/golden/decisions", {"id": question, "by": "Ben", "decision": {"decision": "accept"}})[0] == 200
+        # A browser that says where it is, and then never anything again.
+        assert ask(url, "/api/golden/present", {"by": "Cem", "id": first})[0] == 200
+        page = visit(f"{url}/#/golden")
+        page.locator("#person-name").fill("Ann")
+        page.keyboard.press("Enter")
+        page.locator("#start-review").click()
+        expect(page.locator("#golden-note")).to_contain_text("Other people have the rest")
+        expect(page.locator("#golden-heading")).to_have_text("No question is open")
+        # The page is told when it is over, and the question is offered then.
+        with page.expect_response("**/api/golden", timeout=40_000):
+            pass
+        page.locator("#start-review").click()
+        expect(page.locator("#golden-heading")).to_have_text(first)
 
 
 def test_ten_reviewers_at_once_lose_no_decision(tmp_path):

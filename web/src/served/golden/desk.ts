@@ -148,7 +148,7 @@ export class GoldenDesk {
   }
 
   /** Opens the next question that has to be decided and that nobody else has open. */
-  advance(done: string): void {
+  advance(done: string, isFresh = false): void {
     const list = this.list.peek();
     const view = this.view.peek();
     const isTaken = (id: string) => this.othersAt(id).length > 0;
@@ -161,6 +161,11 @@ export class GoldenDesk {
       return;
     }
     const taken = nextQuestion(list?.questions ?? [], view.id, view, this.viewer.peek(), () => false);
+    if (taken !== null && !isFresh) {
+      // Somebody may have gone since the list was loaded.
+      void this.loadList().then(() => { if (!this.isLeft && this.view.peek().id === view.id) this.advance(done, true); });
+      return;
+    }
     this.note.value = taken === null ? `${done} No other question of this list is waiting for a decision.` : `${done} Other people have the rest of the questions open that wait for a decision in this list.`;
     void this.loadQuestion(false);
   }
