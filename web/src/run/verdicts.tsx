@@ -4,9 +4,11 @@
 
 import type { ComponentChild, ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
+import type { VerdictPlace } from "../data/labels";
 import type { Json } from "../data/overview";
 import { LongText } from "../page/text";
 import { counted, fixed, isKnown, percent, spaced } from "../words";
+import { LabelButtons } from "./labels";
 
 type JsonObject = { [name: string]: Json };
 
@@ -26,12 +28,15 @@ export function Folded({ summary, children }: { summary: string; children: () =>
   );
 }
 
-export function Account({ detail }: { detail: Json }) {
+/** The score that a detail belongs to. */
+export type ScorePlace = Pick<VerdictPlace, "question" | "trial" | "metric">;
+
+export function Account({ detail, of }: { detail: Json; of?: ScorePlace }) {
   const { transcript, agreement, ...rest } = isObject(detail) ? detail : ({ account: detail } as JsonObject);
   const special: ComponentChild[] = [];
   const others: [string, Json][] = [];
   for (const [name, value] of Object.entries(rest)) {
-    const words = explained(name, value);
+    const words = explained(name, value, of);
     if (words) special.push(words);
     else others.push([name, value]);
   }
@@ -46,9 +51,9 @@ export function Account({ detail }: { detail: Json }) {
 }
 
 /** The values with a special display. */
-function explained(name: string, value: Json): ComponentChild {
+function explained(name: string, value: Json, of?: ScorePlace): ComponentChild {
   if (!Array.isArray(value)) return null;
-  if (value.length && value.every(isVerdict)) return <div key={name}><h5>{spaced(name)}</h5><ul>{value.map((item, i) => <VerdictLine key={i} verdict={item} />)}</ul></div>;
+  if (value.length && value.every(isVerdict)) return <div key={name}><h5>{spaced(name)}</h5><ul>{value.map((item, i) => <VerdictLine key={i} verdict={item} place={of && { ...of, list: name, item: i }} />)}</ul></div>;
   if (value.length && value.every(isEvidence)) return <div key={name}>{value.map((item, i) => <EvidenceLine key={i} evidence={item} />)}</div>;
   if (name === "relevant" && value.every((it) => typeof it === "boolean")) {
     const ranks = value.flatMap((it, index) => (it ? [`[${index + 1}]`] : []));
@@ -61,13 +66,14 @@ const Listed = ({ entries }: { entries: [string, Json][] }) => (
   <dl>{entries.map(([name, value]) => [<dt key={`${name} name`}>{spaced(name)}</dt>, <dd key={name}><Plain value={value} /></dd>])}</dl>
 );
 
-function VerdictLine({ verdict: item }: { verdict: JsonObject }) {
+function VerdictLine({ verdict: item, place }: { verdict: JsonObject; place?: VerdictPlace }) {
   const { text, verdict, probability, reason, votes } = item;
   const word = verdict === true ? "yes" : verdict === false ? "no" : "no verdict that could be read";
   const sure = typeof probability === "number" ? `, probability of yes ${percent(probability)}` : "";
   return (
     <li>
       <span class={`verdict ${verdict === true ? "good" : verdict === false ? "bad" : ""}`}>{word}</span>{sure}: <LongText text={asText(text)} />
+      {place && typeof verdict === "boolean" ? <LabelButtons place={place} /> : null}
       {reason ? <div class="where">Reason: <LongText text={asText(reason)} /></div> : null}
       {Array.isArray(votes) && votes.length ? <div class="where">Votes: <LongText text={votes.map(voteWords).join("; ")} /></div> : null}
     </li>

@@ -22,6 +22,8 @@ A case is a line of JSON: kind (supported, relevant or correct), question,
 against (the context, the answer or the reference), item (the statement, the
 passage or the answer), label (true or false). Planted cases pair golden
 questions with their own evidence and with that of others.
+Labels that people gave on the pages of `reverie ui` (judge.labels.jsonl beside
+the golden questions) are cases too.
 The result is kept: a metric of a qualified judge may be in `objective`.")]
 pub struct JudgeArguments {
     /// The chat models, by their names in the experiment file. Default: its judges.
@@ -34,6 +36,9 @@ pub struct JudgeArguments {
     /// How many cases to plant for each kind of verdict, from the golden questions. Default: 60, or none with --cases.
     #[arg(long, value_name = "N")]
     planted: Option<usize>,
+    /// Leave out the labels that people gave on the pages of `reverie ui`.
+    #[arg(long)]
+    no_labels: bool,
     #[command(flatten)]
     dry_run: DryRun,
 }
@@ -65,6 +70,15 @@ pub async fn run(cx: &CommandContext, arguments: JudgeArguments) -> Result<u8, C
             None => read_questions(&experiment.path(&dataset.path))?,
         };
         cases.extend(lab::planted_cases(&golden.questions, wanted));
+    }
+    if !arguments.no_labels {
+        let path = lab::labels_path(experiment);
+        let labelled = lab::labelled_cases(&path)?;
+        if !labelled.is_empty() {
+            let said = lab::board::counted(labelled.len(), "case");
+            cx.note(format_args!("{said} from the labels of people in {}", path.display()));
+        }
+        cases.extend(labelled);
     }
     if cases.is_empty() {
         return Err(CommandFailure::usage(

@@ -30,6 +30,7 @@ mod scores;
 mod store;
 mod versions;
 mod visible;
+mod votes;
 mod warning_lines;
 mod warnings;
 
@@ -64,6 +65,7 @@ pub use store::{ByteBar, copy_plan, copy_result, garbage, inventory, verificatio
 pub use ui::{EvidencePage, ReportFiles, ReportForm, plot, report, report_with_pages};
 pub use versions::{corpus_update, pipeline_versions};
 pub use visible::{visible, visible_json, visible_line};
+pub use votes::votes;
 pub use warning_lines::warning_lines;
 pub use warnings::{WarningDocs, warning_docs, warning_kind, warning_list};
 

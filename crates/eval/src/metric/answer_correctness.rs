@@ -31,6 +31,7 @@
 use super::answer_similarity::similarity;
 use super::judge::{self, ITEMS, Judge, Transcript};
 use super::judged::JudgedMetric;
+use super::labelled::{ComparedWith, JudgedList};
 use super::{Describe, Description, Error, Metric, MetricContext, Needs, Sample, refuse};
 use crate::verdict::{Inquiry, VerdictKind, correct};
 use crate::{Missing, prompt};
@@ -89,6 +90,11 @@ impl Describe for Config {
         Description {
             needs: Needs { reference: true, answer: true, judge: facts, embedder: similarity, ..Needs::default() },
             verdict: Some((VerdictKind::Correct, self.threshold)),
+            judged_lists: &[JudgedList {
+                name: "answer_statements",
+                kind: VerdictKind::Correct,
+                with: ComparedWith::Reference,
+            }],
             writing: 2,
             voting: 2 * ITEMS,
             range: Some((if share.is_finite() { -share } else { -1.0 }, 1.0)),

@@ -27,6 +27,7 @@
 
 use super::judge::{self, ITEMS, Transcript};
 use super::judged::{Judged, JudgedMetric, VerdictSettings};
+use super::labelled::{ComparedWith, JudgedList};
 use super::{Describe, Description, Error, Metric, MetricContext, Needs, Sample, citation};
 use crate::Missing;
 use crate::verdict::VerdictKind;
@@ -51,6 +52,11 @@ impl Describe for Config {
         Description {
             needs: Needs { answer: true, passages: true, judge: true, ..Needs::default() },
             verdict: Some((VerdictKind::Supported, self.0.threshold)),
+            judged_lists: &[JudgedList {
+                name: "sentences",
+                kind: VerdictKind::Supported,
+                with: ComparedWith::CitedPassages,
+            }],
             voting: ITEMS,
             ..Description::default()
         }

@@ -23,6 +23,7 @@
 
 use super::judge::{self, Transcript};
 use super::judged::{Judged, JudgedMetric};
+use super::labelled::{ComparedWith, JudgedList};
 use super::{Describe, Description, Error, Metric, MetricContext, Needs, Sample};
 use crate::Missing;
 use crate::verdict::{VerdictKind, relevant};
@@ -72,6 +73,14 @@ impl Describe for Config {
             // Nothing can be retrieved that helps.
             needs_answerable: true,
             verdict: Some((VerdictKind::Relevant, self.threshold)),
+            judged_lists: match self.against {
+                Against::Reference => {
+                    &[JudgedList { name: "passages", kind: VerdictKind::Relevant, with: ComparedWith::Reference }]
+                }
+                Against::Answer => {
+                    &[JudgedList { name: "passages", kind: VerdictKind::Relevant, with: ComparedWith::Answer }]
+                }
+            },
             reads_one_passage: true,
             voting_per_passage: 1,
             ..Description::default()

@@ -22,6 +22,7 @@
 
 use super::judge::{self, ITEMS, Transcript};
 use super::judged::{Judged, JudgedMetric, VerdictSettings};
+use super::labelled::{ComparedWith, JudgedList};
 use super::{Describe, Description, Error, Metric, MetricContext, Needs, Sample};
 use crate::Missing;
 use crate::verdict::{Inquiry, VerdictKind};
@@ -46,6 +47,11 @@ impl Describe for Config {
         Description {
             needs: Needs { reference: true, passages: true, judge: true, ..Needs::default() },
             verdict: Some((VerdictKind::Supported, self.0.threshold)),
+            judged_lists: &[JudgedList {
+                name: "sentences",
+                kind: VerdictKind::Supported,
+                with: ComparedWith::Passages,
+            }],
             voting: ITEMS,
             ..Description::default()
         }

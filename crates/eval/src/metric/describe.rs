@@ -1,7 +1,7 @@
 //! Describes a metric by its settings alone, before it is built: what it needs, to
 //! which questions it applies, and how often it asks its judges.
 
-use super::{Error, Needs};
+use super::{Error, Needs, labelled::JudgedList};
 use crate::verdict::VerdictKind;
 use crate::{Missing, Question};
 use store::registry::ReadSettingsFile;
@@ -41,6 +41,8 @@ pub(super) struct Description {
     /// The kind of verdict that judges give for it, and the probability of yes from
     /// which on a verdict is yes; `None` if labelled cases cannot be made for it.
     pub(super) verdict: Option<(VerdictKind, f64)>,
+    /// The lists of verdicts in the detail of a score that people can label.
+    pub(super) judged_lists: &'static [JudgedList],
     /// The estimated calls that write texts, by the first judge.
     pub(super) writing: u64,
     /// The estimated calls that vote, by each judge, apart from those per passage.

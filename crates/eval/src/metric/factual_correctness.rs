@@ -41,6 +41,7 @@
 
 use super::judge::{self, ITEMS, Transcript};
 use super::judged::{Judged, JudgedMetric};
+use super::labelled::{ComparedWith, JudgedList};
 use super::{Describe, Description, Error, Metric, MetricContext, Needs, Sample, refuse};
 use crate::verdict::{Inquiry, VerdictKind};
 use crate::{Missing, prompt};
@@ -123,6 +124,10 @@ impl Describe for Config {
         Description {
             needs: Needs { reference: true, answer: true, judge: true, ..Needs::default() },
             verdict: Some((VerdictKind::Supported, self.threshold)),
+            judged_lists: &[
+                JudgedList { name: "answer_claims", kind: VerdictKind::Supported, with: ComparedWith::Reference },
+                JudgedList { name: "reference_claims", kind: VerdictKind::Supported, with: ComparedWith::Answer },
+            ],
             writing: texts,
             voting: texts * ITEMS,
             label,

@@ -29,6 +29,7 @@
 
 use super::judge::{self, ITEMS, Transcript};
 use super::judged::{Judged, JudgedMetric};
+use super::labelled::{ComparedWith, JudgedList};
 use super::{Describe, Description, Error, Metric, MetricContext, Needs, Sample};
 use crate::Missing;
 use crate::verdict::{VerdictKind, supported};
@@ -65,6 +66,11 @@ impl Describe for Config {
         Description {
             needs: Needs { answer: true, passages: true, judge: true, ..Needs::default() },
             verdict: Some((VerdictKind::Supported, self.threshold)),
+            judged_lists: &[JudgedList {
+                name: "statements",
+                kind: VerdictKind::Supported,
+                with: ComparedWith::Passages,
+            }],
             writing: 1,
             voting: ITEMS,
             ..Description::default()

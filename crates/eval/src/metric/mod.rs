@@ -10,6 +10,7 @@ mod describe;
 mod evidence;
 pub(crate) mod judge;
 mod judged;
+mod labelled;
 mod refusal;
 mod retrieval;
 #[cfg(test)]
@@ -20,6 +21,7 @@ mod two_ratings;
 pub use describe::ObjectiveRole;
 pub use evidence::{EvidenceShare, find_evidence};
 pub use judge::{JudgeCalls, PROBE, VerdictForm};
+pub use labelled::JudgedItem;
 pub use personal_data::redact;
 
 use crate::verdict::VerdictKind;

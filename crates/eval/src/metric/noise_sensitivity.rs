@@ -39,6 +39,7 @@
 
 use super::judge::{self, ITEMS, Transcript};
 use super::judged::{Judged, JudgedMetric};
+use super::labelled::{ComparedWith, JudgedList};
 use super::{Describe, Description, Error, Metric, MetricContext, Needs, Sample};
 use crate::verdict::{Inquiry, VerdictKind, correct};
 use crate::{Missing, prompt};
@@ -91,6 +92,11 @@ impl Describe for Config {
         Description {
             needs: Needs { reference: true, answer: true, passages: true, judge: true, ..Needs::default() },
             verdict: Some((VerdictKind::Supported, self.threshold)),
+            judged_lists: &[JudgedList {
+                name: "answer_statements",
+                kind: VerdictKind::Correct,
+                with: ComparedWith::Reference,
+            }],
             reads_one_passage: true,
             writing: 2,
             voting: ITEMS,

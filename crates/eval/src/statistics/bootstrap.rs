@@ -197,6 +197,41 @@ pub fn bootstrap_mean_of_means(metrics: &[&[Option<f64>]], range: (f64, f64), se
     Some(within(interval, range))
 }
 
+/// The interval of a ratio of two sums over items, such as the votes that were won and all votes on each question. Items are
+/// resampled whole. `None` for fewer than two items, or if the second sum is 0.
+///
+/// # Panics
+/// If the columns differ in length.
+pub fn bootstrap_ratio(parts: &[f64], wholes: &[f64], range: (f64, f64), seed: u64) -> Option<Interval> {
+    assert_eq!(parts.len(), wholes.len(), "columns of one length");
+    let (n, whole) = (parts.len(), wholes.iter().sum::<f64>());
+    if n < 2 || whole <= 0.0 {
+        return None;
+    }
+    let resampled = |end: Option<f64>| -> Vec<f64> {
+        // The extra half item has the size of an average one.
+        let size = whole / n as f64;
+        let parts: Vec<f64> = parts.iter().copied().chain(end.map(|end| end * size)).collect();
+        let wholes: Vec<f64> = wholes.iter().copied().chain(end.map(|_| size)).collect();
+        let (columns, rows) = ([parts.as_slice(), wholes.as_slice()], parts.len());
+        let sums = match end {
+            Some(_) => resampled_means(&columns, rows, dirichlet, seed),
+            None => resampled_means(&columns, rows, multinomial, seed),
+        };
+        let [parts, wholes] = &sums[..] else { return Vec::new() };
+        parts.iter().zip(wholes).map(|(part, whole)| part / whole).filter(|ratio| ratio.is_finite()).collect()
+    };
+    let ratios: Vec<f64> = parts.iter().zip(wholes).map(|(part, whole)| part / whole).collect();
+    let interval = if differing(&ratios) < FEW {
+        outer_ends(resampled(Some(range.0)), resampled(Some(range.1)))
+    } else {
+        let ratio = parts.iter().sum::<f64>() / whole;
+        let influence: Vec<f64> = parts.iter().zip(wholes).map(|(part, whole)| part - ratio * whole).collect();
+        bca(resampled(None), ratio, &influence, n)?
+    };
+    Some(within(interval, range))
+}
+
 /// The lower end of the interval of some values, and the upper end of that of others.
 fn outer_ends(low: Vec<f64>, high: Vec<f64>) -> Interval {
     Interval { low: quantile(&sorted(low), MISSED / 2.0), high: quantile(&sorted(high), 1.0 - MISSED / 2.0) }
