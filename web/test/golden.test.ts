@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
-import type { ListedQuestion, ReviewLine } from "../src/data/golden";
-import { agreementWords, decidedSince, decisionWords, draftOf, editOf, isChanged, stateAfter, undoing } from "../src/served/golden/decisions";
+import type { ListedQuestion, ReviewLine, ReviewState } from "../src/data/golden";
+import { agreementWords, canReopen, decidedSince, decisionWords, draftOf, editOf, isChanged, stateAfter, undoing } from "../src/served/golden/decisions";
+import { withChanges } from "../src/served/golden/changes";
 import { NO_FILTER, countedValues, goldenAddress, neighbor, nextQuestion, passes, readGoldenAddress } from "../src/served/golden/filter";
 import { hrefOf, pageOf, readRoute } from "../src/served/route";
 
@@ -10,6 +11,17 @@ const listed = (id: string, changes: Partial<ListedQuestion> = {}): ListedQuesti
 const ann = { me: "Ann", conflicts: new Set<string>() };
 const free = () => false;
 
+describe("a list of golden questions", () => {
+  it("takes the questions that have changed and those that are new, in their places", () => {
+    const list = { path: "g", last: 1, version: "1-0", is_whole: true, questions: [listed("a"), listed("b")], reviewers: {}, agreement: { questions: 0, agreement: null, conflicts: [] }, present: {} };
+    const answer = { ...list, last: 3, is_whole: false, questions: [listed("c"), listed("a", { state: "accepted" as ReviewState })], present: { Ben: "b" } };
+    const now = withChanges(list, answer);
+    expect(now.questions.map(({ id, state }) => `${id} ${state}`)).toEqual(["a accepted", "b open", "c open"]);
+    expect([now.last, now.is_whole, now.present]).toEqual([3, true, { Ben: "b" }]);
+    expect(withChanges(list, { ...answer, is_whole: true }).questions.length).toBe(2);
+  });
+});
+
 describe("addresses of golden questions", () => {
   it("are read as they were written", () => {
     const view = { id: "q&7 ü", show: "second" as const, state: "open", kind: "multi_hop", tag: "a b&c", split: "none", document: "x/ü.md", find: "wind vane" };
@@ -17,7 +29,7 @@ describe("addresses of golden questions", () => {
     expect(goldenAddress({ ...NO_FILTER, id: null })).toBe("");
     expect(readGoldenAddress("show=other").show).toBe("");
   });
-  it.each(["#/golden", "#/golden?id=q7&state=open", "#/documents", "#/documents?path=a%26b"])("are addresses of the page: %s", (hash) => {
+  it.each(["#/golden", "#/golden?id=q7&state=open", "#/ask", "#/ask?run=a&trials=t01,t02&q=why%20so%3F", "#/documents", "#/documents?path=a%26b"])("are addresses of the page: %s", (hash) => {
     expect(hrefOf(readRoute(hash))).toBe(hash);
     expect(pageOf(readRoute(hash))).toBe(hash.split("?")[0]);
   });
@@ -79,16 +91,26 @@ describe("decisions", () => {
   });
   it("have words and states", () => {
     expect(decisionWords({ decision: "edit", question: "", tags: [] })).toBe("edited the question, the tags");
+    expect(stateAfter({ decision: "reopen" }, "accepted")).toBe("open");
+    expect([canReopen("accepted"), canReopen("edited"), canReopen("open"), canReopen("rejected")]).toEqual([true, true, false, false]);
     expect([stateAfter({ decision: "restore" }, "rejected"), stateAfter({ decision: "comment", text: "" }, "edited")]).toEqual(["open", "edited"]);
   });
   it("are undone as far as the server can", () => {
     const before = draftOf(question);
-    expect(undoing({ line: line(1, "Ann", { decision: "reject" }), stateBefore: "open", before })).toEqual({ decision: "restore" });
-    expect(undoing({ line: line(1, "Ann", { decision: "edit", question: "x" }), stateBefore: "open", before })).toEqual({ decision: "edit", ...before });
-    expect(undoing({ line: line(1, "Ann", { decision: "accept" }), stateBefore: "rejected", before })).toEqual({ decision: "reject" });
-    expect(undoing({ line: line(1, "Ann", { decision: "accept" }), stateBefore: "open", before })).toContain("cannot be made open");
+    const undo = (decision: ReviewLine["decision"], stateBefore: ReviewState) => undoing({ line: line(1, "Ann", decision), stateBefore, before });
+    const back = { decision: "edit", ...before };
+    expect(undo({ decision: "reject" }, "open")).toEqual([{ decision: "restore" }]);
+    expect(undo({ decision: "edit", question: "x" }, "open")).toEqual([back, { decision: "reopen" }]);
+    expect(undo({ decision: "edit", question: "x" }, "edited")).toEqual([back]);
+    expect(undo({ decision: "edit", question: "x" }, "accepted")).toEqual([back, { decision: "accept" }]);
+    expect(undo({ decision: "accept" }, "rejected")).toEqual([{ decision: "reject" }]);
+    expect(undo({ decision: "accept" }, "open")).toEqual([{ decision: "reopen" }]);
+    expect(undo({ decision: "accept" }, "accepted")).toContain("already accepted");
+    expect(undo({ decision: "reopen" }, "accepted")).toEqual([{ decision: "accept" }]);
+    expect(undo({ decision: "reopen" }, "edited")).toEqual([{ decision: "edit" }]);
   });
   it("of others are known by their number", () => {
+    expect(decidedSince([line(1, "Ben", { decision: "add", question })], 0, "Ann")).toBeNull();
     const lines = [line(1, "Ben", { decision: "accept" }), line(4, "Ben", { decision: "reject" }), line(5, "Ann", { decision: "accept" }), line(6, "Ben", { decision: "comment", text: "x" })];
     expect(decidedSince(lines, 1, "Ann")?.number).toBe(4);
     expect(decidedSince(lines, 4, "Ann")).toBeNull();

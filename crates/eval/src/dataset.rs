@@ -43,7 +43,7 @@ pub use export::{ColumnSet, ExportError};
 pub use fault::{ImportError, RowError};
 pub use file::{DatasetFile, UnwritableFile};
 pub use format::{DatasetFormat, DatasetFormats, WriteError};
-pub use import::{RowQuestions, import, read_questions};
+pub use import::{ReadableQuestions, RowQuestions, import, import_readable, read_questions};
 pub use kind::QuestionKind;
 pub(crate) use kind::every_kind;
 pub use metadata::{MetadataRow, import_metadata};
@@ -155,6 +155,11 @@ impl Question {
         }
         self.settle_draft();
         self.review = Some(Review::Edited);
+    }
+
+    /// Forgets the decision of a reviewer, so that the question waits for one. A draft that became the reference stays it.
+    pub fn reopen(&mut self) {
+        self.review = None;
     }
 
     /// The record of a reviewer's rejection, for the file of rejected questions.

@@ -4,7 +4,7 @@ use crate::Error;
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Write},
-    path::Path,
+    path::{Path, PathBuf},
 };
 use store::Key;
 
@@ -19,8 +19,44 @@ const CHECKSUM: usize = 32;
 /// # Errors
 /// If it cannot be written.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    replace(&real, bytes).map_err(|source| Error::file("write", path, source))
+    DraftFile::write(path, bytes)?.publish()
+}
+
+/// A file that is on the disk under another name, until it is published. It is removed if it never is.
+pub(crate) struct DraftFile {
+    /// The path as it was given.
+    path: PathBuf,
+    /// What is replaced: where the path leads, if it is a link.
+    real: PathBuf,
+    draft: PathBuf,
+}
+
+impl DraftFile {
+    /// Writes the content, which takes most of the time.
+    pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<Self, Error> {
+        let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let draft = store::staged_path(&real);
+        let file = Self { path: path.to_owned(), real, draft };
+        write_draft(&file.draft, bytes).map_err(|source| Error::file("write", path, source))?;
+        Ok(file)
+    }
+
+    /// Moves the draft to its path.
+    pub(crate) fn publish(self) -> Result<(), Error> {
+        let moved = match fs::metadata(&self.real) {
+            Ok(metadata) => fs::set_permissions(&self.draft, metadata.permissions()),
+            Err(_) => Ok(()),
+        };
+        let moved = moved.and_then(|()| fs::rename(&self.draft, &self.real));
+        moved.map_err(|source| Error::file("write", &self.path, source))
+    }
+}
+
+impl Drop for DraftFile {
+    fn drop(&mut self) {
+        // After it was published there is nothing under this name.
+        let _ = fs::remove_file(&self.draft);
+    }
 }
 
 /// Writes a new file.
@@ -62,20 +98,6 @@ pub(crate) fn write_with_checksum(path: &Path, mut bytes: Vec<u8>) -> io::Result
     bytes.extend(checksum.bytes());
     let draft = store::staged_path(path);
     let written = fs::write(&draft, bytes).and_then(|()| fs::rename(&draft, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&draft);
-    }
-    written
-}
-
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let draft = store::staged_path(path);
-    let written = write_draft(&draft, bytes).and_then(|()| {
-        if let Ok(metadata) = fs::metadata(path) {
-            fs::set_permissions(&draft, metadata.permissions())?;
-        }
-        fs::rename(&draft, path)
-    });
     if written.is_err() {
         let _ = fs::remove_file(&draft);
     }

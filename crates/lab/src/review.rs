@@ -3,13 +3,19 @@
 //! A decision is a line of a log beside the dataset (`golden.reviews.jsonl`), flushed to the disk, before anybody hears that
 //! it is made. The file of questions follows: [`ReviewDesk::write`] puts all decisions into it that are not there yet, and
 //! notes that in the log. So a process that is killed loses no decision, and the next one that opens the dataset puts the
-//! rest into the file. Programs on one machine may review one dataset: they take turns by a lock on the log, and read what
-//! the others have added.
+//! rest into the file. New questions are added in the same way. Programs on one machine may review one dataset: they take
+//! turns by a lock on the log, and read what the others have added.
 
-use crate::{Error, clock::now_ms, error_chain, files::write_whole, steering::recorded_name};
+use crate::{
+    Error,
+    clock::now_ms,
+    error_chain,
+    files::{DraftFile, write_whole},
+    steering::recorded_name,
+};
 use eval::{
     Question,
-    dataset::{DatasetFile, Evidence, Review},
+    dataset::{self, DatasetFile, Evidence, Review, UnwritableFile},
     statistics::Agreement,
 };
 use serde::{Deserialize, Serialize};
@@ -53,6 +59,13 @@ pub enum Decision {
     Reject {},
     /// A rejected question comes back.
     Restore {},
+    /// An accepted or edited question waits for a decision again.
+    Reopen {},
+    /// The question is new: see [`ReviewDesk::add`].
+    Add {
+        /// The question.
+        question: Box<Question>,
+    },
     /// A remark, which changes nothing.
     Comment {
         /// The remark.
@@ -66,7 +79,7 @@ impl Decision {
         match self {
             Self::Accept {} | Self::Edit { .. } => Some("keep"),
             Self::Reject {} => Some("reject"),
-            Self::Restore {} | Self::Comment { .. } => None,
+            Self::Restore {} | Self::Reopen {} | Self::Add { .. } | Self::Comment { .. } => None,
         }
     }
 
@@ -80,6 +93,7 @@ impl Decision {
             return Err(format!("a text has more than {LONGEST_TEXT} bytes"));
         }
         match self {
+            Self::Add { .. } => Err("`add` does not decide about a question that is there".to_owned()),
             Self::Edit { question: Some(question), .. } if question.trim().is_empty() => {
                 Err("the question is empty".to_owned())
             }
@@ -103,8 +117,14 @@ impl Decision {
                     question.tags.clone_from(tags);
                 }
             }
-            Self::Reject {} | Self::Restore {} | Self::Comment { .. } => {}
+            Self::Reopen {} => question.reopen(),
+            Self::Reject {} | Self::Restore {} | Self::Add { .. } | Self::Comment { .. } => {}
         }
+    }
+
+    /// Whether it says something about the question, so that others have to know it before they decide.
+    fn is_news(&self) -> bool {
+        !matches!(self, Self::Comment { .. } | Self::Add { .. })
     }
 }
 
@@ -148,6 +168,9 @@ pub enum DecisionError {
     /// There is no such question.
     #[error("there is no question `{0}`")]
     NoQuestion(String),
+    /// A new question has the id of another one.
+    #[error("there is a question with the id `{0}` already")]
+    IdTaken(String),
     /// Somebody else has decided since the reviewer looked.
     #[error("{} has decided about `{}` in the meantime", .0.by, .0.question)]
     Overtaken(Box<ReviewLine>),
@@ -170,12 +193,33 @@ pub struct ReviewerAgreement {
     pub conflicts: Vec<String>,
 }
 
+/// What became of the questions of a file.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct ImportedQuestions {
+    /// The ids of the questions that were added.
+    pub added: Vec<String>,
+    /// The lines of questions that are there already.
+    pub skipped: Vec<usize>,
+    /// Lines that were refused, and why.
+    pub refused: Vec<(usize, String)>,
+}
+
 /// A dataset under review. Threads share it.
 pub struct ReviewDesk {
     path: PathBuf,
     state: Mutex<ReviewLog>,
     /// The agreement after the decision of this number, about questions of this content.
     agreement: Mutex<Option<((u64, Key), ReviewerAgreement)>>,
+}
+
+/// The file of questions with all decisions up to a number.
+struct UnwrittenFile {
+    bytes: Vec<u8>,
+    rejected: Vec<Question>,
+    /// The number of the last decision in it.
+    last: u64,
+    /// The number of the last decision in the file that it replaces, and the key of that file's content.
+    before: (u64, Key),
 }
 
 struct ReviewLog {
@@ -189,6 +233,10 @@ struct ReviewLog {
     file: DatasetFile,
     /// The key of the file's content when it was read or written here.
     content: Key,
+    /// Whether the file is not there yet, or is empty.
+    is_new: bool,
+    /// How often the questions were read again because another program had changed the file.
+    reloads: u64,
     questions: Vec<ReviewedQuestion>,
     by_id: HashMap<String, usize>,
 }
@@ -200,16 +248,38 @@ impl ReviewDesk {
     /// # Errors
     /// If the file or the log cannot be read.
     pub fn open(path: &Path) -> Result<Self, Error> {
+        Self::open_file(path, has_unwritten_decisions(path)?)
+    }
+
+    /// Opens a dataset whose file may not be there yet: the first question that is added makes it.
+    ///
+    /// # Errors
+    /// If the file or the log cannot be read.
+    pub fn open_or_new(path: &Path) -> Result<Self, Error> {
+        Self::open_file(path, true)
+    }
+
+    fn open_file(path: &Path, may_be_new: bool) -> Result<Self, Error> {
         let log_path = log_path(path);
+        if let Some(folder) = log_path.parent().filter(|_| may_be_new) {
+            std::fs::create_dir_all(folder).map_err(|source| Error::file("create", folder, source))?;
+        }
+        if !may_be_new {
+            // No log is left beside a file that is not there.
+            read_file(path)?;
+        }
         let log = OpenOptions::new().read(true).append(true).create(true).open(&log_path);
         let log = log.map_err(|source| Error::file("open", &log_path, source))?;
-        let (file, content, questions) = read_questions(path, &read_file(path)?)?;
+        // Before the questions are read, so that both are of one moment. The lock ends when the log is closed.
+        log.lock().map_err(|source| Error::file("lock", &log_path, source))?;
+        let bytes = if may_be_new { read_if_there(path)? } else { read_file(path)? };
+        let is_new = may_be_new && is_blank(&bytes);
+        let (file, content, questions) = read_questions(path, &bytes, is_new)?;
+        let by_id = index(&questions);
         let mut state =
-            ReviewLog { log, read: 0, last: 0, written: 0, file, content, by_id: index(&questions), questions };
-        state.lock_log(&log_path)?;
-        let caught_up = state.catch_up(&log_path);
+            ReviewLog { log, read: 0, last: 0, written: 0, file, content, is_new, reloads: 0, by_id, questions };
+        state.catch_up(&log_path)?;
         state.unlock_log();
-        caught_up?;
         Ok(Self { path: path.to_owned(), state: Mutex::new(state), agreement: Mutex::default() })
     }
 
@@ -235,23 +305,64 @@ impl ReviewDesk {
         seen: Option<u64>,
     ) -> Result<ReviewLine, DecisionError> {
         decision.check().map_err(DecisionError::Invalid)?;
-        let by = recorded_name(by.trim());
-        if by.is_empty() {
-            return Err(DecisionError::Invalid("say who decides".to_owned()));
-        }
-        let log_path = log_path(&self.path);
-        let mut state = self.lock();
-        state.lock_log(&log_path)?;
-        let decided = state.catch_up(&log_path).map_err(DecisionError::from).and_then(|()| {
+        let by = reviewer_name(by)?;
+        self.with_log(|state, log_path| {
             state.check(&by, id, &decision, seen)?;
-            let (number, question) = (state.last + 1, id.to_owned());
-            let line = ReviewLine { number, time_ms: now_ms(), by, question, decision };
-            state.append(&LogLine::Decision(line.clone()), &log_path)?;
+            let line = state.next_line(&by, id, decision);
+            state.append(&[LogLine::Decision(line.clone())], log_path)?;
             state.apply(line.clone());
             Ok(line)
-        });
-        state.unlock_log();
-        decided
+        })
+    }
+
+    /// Adds a question, which then waits for a decision. When this returns, it is on the disk. Without an id it gets one,
+    /// which is made of its words. It is checked as the reader of datasets checks it.
+    ///
+    /// # Errors
+    /// Why it was not added.
+    pub fn add(&self, by: &str, question: Question) -> Result<ReviewLine, DecisionError> {
+        let by = reviewer_name(by)?;
+        let has_id = !question.id.trim().is_empty();
+        let mut question = normalized(&question).map_err(DecisionError::Invalid)?;
+        self.with_log(|state, log_path| {
+            state.follow_file(&self.path)?;
+            if !has_id {
+                question.id = state.unused_id(question.id);
+            } else if state.by_id.contains_key(&question.id) {
+                return Err(DecisionError::IdTaken(question.id));
+            }
+            let added = state.add(&by, vec![question], log_path)?;
+            added.into_iter().next().ok_or_else(|| DecisionError::Invalid("no question was added".to_owned()))
+        })
+    }
+
+    /// Adds the questions of a file, each with its line, those with a review too. Those whose id and content are there
+    /// already are skipped, also if they were rejected. When this returns, the new ones are on the disk.
+    ///
+    /// # Errors
+    /// If nothing was added, because the questions cannot be written into the dataset's file.
+    pub fn import(&self, by: &str, questions: Vec<(usize, Question)>) -> Result<ImportedQuestions, DecisionError> {
+        let by = reviewer_name(by)?;
+        self.with_log(|state, log_path| {
+            state.follow_file(&self.path)?;
+            let mut outcome = ImportedQuestions::default();
+            let (mut new, mut ids) = (Vec::new(), BTreeSet::new());
+            for (line, question) in questions {
+                let checked =
+                    normalized(&question).and_then(|question| Ok((state.is_new_question(&question)?, question)));
+                match checked {
+                    Ok((true, question)) if ids.insert(question.id.clone()) => new.push(question),
+                    Ok((true, question)) => {
+                        outcome.refused.push((line, DecisionError::IdTaken(question.id).to_string()));
+                    }
+                    Ok((false, _)) => outcome.skipped.push(line),
+                    Err(reason) => outcome.refused.push((line, reason)),
+                }
+            }
+            let added = state.add(&by, new, log_path)?;
+            outcome.added = added.into_iter().map(|line| line.question).collect();
+            Ok(outcome)
+        })
     }
 
     /// Puts all decisions into the file of questions, if some are not there yet. Returns how many were not.
@@ -259,12 +370,21 @@ impl ReviewDesk {
     /// # Errors
     /// If a file cannot be read or written. The decisions stay in the log.
     pub fn write(&self) -> Result<u64, Error> {
+        let unwritten = self.with_log(|state, _| state.unwritten(&self.path))?;
+        let Some(unwritten) = unwritten else { return Ok(0) };
+        // This takes longest, and decisions are made meanwhile.
+        let draft = DraftFile::write(&self.path, &unwritten.bytes)?;
+        self.with_log(|state, log_path| state.publish(unwritten, draft, &self.path, log_path))
+    }
+
+    /// Calls a function while no other program writes into the log, after everything that others have added was read.
+    fn with_log<T, E: From<Error>>(&self, change: impl FnOnce(&mut ReviewLog, &Path) -> Result<T, E>) -> Result<T, E> {
         let log_path = log_path(&self.path);
         let mut state = self.lock();
         state.lock_log(&log_path)?;
-        let written = state.catch_up(&log_path).and_then(|()| state.write(&self.path, &log_path));
+        let changed = state.catch_up(&log_path).map_err(E::from).and_then(|()| change(&mut state, &log_path));
         state.unlock_log();
-        written
+        changed
     }
 
     /// Reads what others have decided or changed since the last look. Returns whether that was anything.
@@ -295,6 +415,12 @@ impl ReviewDesk {
     /// Calls a function with each question, without copying them.
     pub fn for_each(&self, each: impl FnMut(&ReviewedQuestion)) {
         self.lock().questions.iter().for_each(each);
+    }
+
+    /// How often all questions were read again, because another program had changed their file. While this number stays,
+    /// only decisions change them.
+    pub fn reloads(&self) -> u64 {
+        self.lock().reloads
     }
 
     /// The number of the last decision.
@@ -368,11 +494,14 @@ impl ReviewLog {
         Ok(())
     }
 
-    fn append(&mut self, line: &LogLine, path: &Path) -> Result<(), Error> {
-        let mut bytes = serde_json::to_vec(line).map_err(Error::table)?;
+    /// Puts lines at the end of the log, and waits until they are on the disk.
+    fn append(&mut self, lines: &[LogLine], path: &Path) -> Result<(), Error> {
         // A line that a killed program left half-written ends here.
-        bytes.insert(0, b'\n');
-        bytes.push(b'\n');
+        let mut bytes = vec![b'\n'];
+        for line in lines {
+            serde_json::to_writer(&mut bytes, line).map_err(Error::table)?;
+            bytes.push(b'\n');
+        }
         let written = self.log.write_all(&bytes).and_then(|()| self.log.sync_data());
         written.map_err(|source| Error::file("write", path, source))?;
         self.read += bytes.len() as u64;
@@ -386,14 +515,65 @@ impl ReviewLog {
         }
     }
 
-    /// Applies a decision. One about a question that is not there any more changes nothing.
+    /// The line of a decision that is made now.
+    fn next_line(&self, by: &str, id: &str, decision: Decision) -> ReviewLine {
+        ReviewLine { number: self.last + 1, time_ms: now_ms(), by: by.to_owned(), question: id.to_owned(), decision }
+    }
+
+    /// Adds questions with ids that are not there.
+    fn add(&mut self, by: &str, questions: Vec<Question>, log_path: &Path) -> Result<Vec<ReviewLine>, DecisionError> {
+        if questions.is_empty() {
+            return Ok(Vec::new());
+        }
+        // What the file cannot hold would stand in the way of all decisions that follow.
+        self.file_with(&questions).map_err(|error| DecisionError::Invalid(error_chain(&error)))?;
+        let mut lines = Vec::with_capacity(questions.len());
+        for question in questions {
+            let id = question.id.clone();
+            let mut line = self.next_line(by, &id, Decision::Add { question: Box::new(question) });
+            line.number += lines.len() as u64;
+            lines.push(line);
+        }
+        let log_lines: Vec<LogLine> = lines.iter().cloned().map(LogLine::Decision).collect();
+        self.append(&log_lines, log_path)?;
+        lines.iter().cloned().for_each(|line| self.apply(line));
+        Ok(lines)
+    }
+
+    /// Whether a question is not there yet; or why it cannot be added.
+    fn is_new_question(&self, question: &Question) -> Result<bool, String> {
+        let Some(&place) = self.by_id.get(&question.id) else { return Ok(true) };
+        if has_same_content(&self.questions[place].question, question) {
+            return Ok(false);
+        }
+        Err(format!("{}, with other content", DecisionError::IdTaken(question.id.clone())))
+    }
+
+    /// An id that no question has: this one, or this one with a number.
+    fn unused_id(&self, id: String) -> String {
+        if !self.by_id.contains_key(&id) {
+            return id;
+        }
+        let numbered = (2..).map(|number: u64| format!("{id}-{number}")).find(|id| !self.by_id.contains_key(id));
+        numbered.unwrap_or(id)
+    }
+
+    /// Applies a decision. One about a question that is not there any more changes nothing, and a question that is there
+    /// already is not added again.
     fn apply(&mut self, line: ReviewLine) {
         self.last = self.last.max(line.number);
+        if let Decision::Add { question } = &line.decision
+            && !self.by_id.contains_key(&line.question)
+        {
+            self.by_id.insert(line.question.clone(), self.questions.len());
+            let question = Question::clone(question);
+            self.questions.push(ReviewedQuestion { question, is_rejected: false, decisions: Vec::new() });
+        }
         let Some(&place) = self.by_id.get(&line.question) else { return };
         let reviewed = &mut self.questions[place];
         match &line.decision {
             Decision::Reject {} => reviewed.is_rejected = true,
-            Decision::Comment { .. } => {}
+            Decision::Add { .. } | Decision::Comment { .. } => {}
             decision => {
                 reviewed.is_rejected = false;
                 decision.apply(&mut reviewed.question);
@@ -407,9 +587,7 @@ impl ReviewLog {
         let reviewed = &self.questions[place];
         let is_remark = matches!(decision, Decision::Comment { .. });
         let is_news = |line: &&ReviewLine| {
-            seen.is_some_and(|seen| line.number > seen)
-                && line.by != by
-                && !matches!(line.decision, Decision::Comment { .. })
+            seen.is_some_and(|seen| line.number > seen) && line.by != by && line.decision.is_news()
         };
         if let Some(line) = reviewed.decisions.iter().rfind(is_news).filter(|_| !is_remark) {
             return Err(DecisionError::Overtaken(Box::new(line.clone())));
@@ -420,16 +598,22 @@ impl ReviewLog {
                 "this is the last question that is left; remove the file yourself".to_owned(),
             ));
         }
+        if matches!(decision, Decision::Reopen {}) && review_state(reviewed) == "open" {
+            return Err(DecisionError::Invalid(format!("`{id}` waits for a decision already")));
+        }
         Ok(())
     }
 
     /// Reads the file of questions again if another program has changed it, and applies what is not in it yet.
     fn follow_file(&mut self, path: &Path) -> Result<(), Error> {
-        let bytes = read_file(path)?;
+        let bytes = if self.is_new { read_if_there(path)? } else { read_file(path)? };
         if Key::of_bytes(&bytes) == self.content {
             return Ok(());
         }
-        let (file, content, questions) = read_questions(path, &bytes)?;
+        let is_new = self.is_new && is_blank(&bytes);
+        let (file, content, questions) = read_questions(path, &bytes, is_new)?;
+        self.is_new = is_new;
+        self.reloads += 1;
         let before = std::mem::replace(&mut self.questions, questions);
         (self.file, self.content, self.by_id) = (file, content, index(&self.questions));
         let mut decisions: Vec<ReviewLine> = before.into_iter().flat_map(|reviewed| reviewed.decisions).collect();
@@ -446,27 +630,58 @@ impl ReviewLog {
         }
     }
 
-    fn write(&mut self, path: &Path, log_path: &Path) -> Result<u64, Error> {
-        let unwritten = self.last - self.written.min(self.last);
-        if unwritten == 0 {
-            return Ok(0);
+    /// The file with the decisions that are not in it yet; none if all are.
+    fn unwritten(&mut self, path: &Path) -> Result<Option<UnwrittenFile>, Error> {
+        if self.last <= self.written {
+            return Ok(None);
         }
         self.follow_file(path)?;
+        let rejected = self.questions.iter().filter(|it| it.is_rejected).map(|it| it.question.clone()).collect();
+        let bytes = self.file_with(&[]).map_err(|error| Error::Unusable(error_chain(&error)))?;
+        let before = (self.written, self.content);
+        Ok(Some(UnwrittenFile { bytes, rejected, last: self.last, before }))
+    }
+
+    /// Puts the file in its place, and notes that in the log. Returns how many decisions were not in the file before.
+    fn publish(
+        &mut self,
+        unwritten: UnwrittenFile,
+        draft: DraftFile,
+        path: &Path,
+        log_path: &Path,
+    ) -> Result<u64, Error> {
+        self.follow_file(path)?;
+        let (unwritten, draft) = if unwritten.before == (self.written, self.content) {
+            (unwritten, draft)
+        } else {
+            // Another program has changed or written the file meanwhile.
+            let Some(again) = self.unwritten(path)? else { return Ok(0) };
+            let draft = DraftFile::write(path, &again.bytes)?;
+            (again, draft)
+        };
+        let UnwrittenFile { bytes, rejected, last, before: (written, _) } = unwritten;
         // A rejected question is added to the rejected ones before it leaves the dataset, and one that comes back is in the
         // dataset before it leaves the rejected ones: between the two steps it is in both files, and never in neither.
-        let rejected: Vec<Question> =
-            self.questions.iter().filter(|it| it.is_rejected).map(|it| it.question.clone()).collect();
         keep_rejected(path, &rejected, true)?;
-        let kept = self.questions.iter().filter(|reviewed| !reviewed.is_rejected);
-        self.file.dataset.questions = kept.map(|reviewed| reviewed.question.clone()).collect();
-        let bytes = self.file.to_bytes().map_err(|error| Error::Unusable(error_chain(&error)))?;
-        write_whole(path, &bytes)?;
-        self.content = Key::of_bytes(&bytes);
+        draft.publish()?;
+        (self.content, self.is_new) = (Key::of_bytes(&bytes), false);
         keep_rejected(path, &rejected, false)?;
-        self.append(&LogLine::Written { written: self.last }, log_path)?;
-        self.written = self.last;
-        Ok(unwritten)
+        self.append(&[LogLine::Written { written: last }], log_path)?;
+        self.written = last;
+        Ok(last - written)
     }
+
+    /// The bytes of the file with all questions that are kept, and with these.
+    fn file_with(&mut self, added: &[Question]) -> Result<Vec<u8>, UnwritableFile> {
+        let kept = self.questions.iter().filter(|reviewed| !reviewed.is_rejected).map(|reviewed| &reviewed.question);
+        self.file.dataset.questions = kept.chain(added).cloned().collect();
+        self.file.to_bytes()
+    }
+}
+
+/// The files that reviewers have written beside a dataset: the log, and the questions that left it.
+pub(crate) fn reviewers_files(path: &Path) -> [PathBuf; 2] {
+    [log_path(path), rejected_path(path)]
 }
 
 /// The log of a dataset: `golden.reviews.jsonl` for `golden.jsonl`.
@@ -483,6 +698,50 @@ fn read_file(path: &Path) -> Result<Vec<u8>, Error> {
     std::fs::read(path).map_err(|source| Error::file("read", path, source))
 }
 
+/// The content of a file; nothing if it is not there.
+fn read_if_there(path: &Path) -> Result<Vec<u8>, Error> {
+    Ok(Error::allow_missing(path, std::fs::read(path))?.unwrap_or_default())
+}
+
+fn is_blank(bytes: &[u8]) -> bool {
+    bytes.trim_ascii().is_empty()
+}
+
+/// The name under which somebody's decisions are recorded.
+fn reviewer_name(by: &str) -> Result<String, DecisionError> {
+    let by = recorded_name(by.trim());
+    if by.is_empty() {
+        Err(DecisionError::Invalid("`by` is missing: the name of the person".to_owned()))
+    } else {
+        Ok(by)
+    }
+}
+
+/// A question as the reader of datasets reads it; one without an id has an id made of its words. Or why it is refused.
+fn normalized(question: &Question) -> Result<Question, String> {
+    let quotes = question.evidence.iter().map(|evidence| &evidence.quote);
+    let texts = quotes.chain([&question.id, &question.question]).chain(&question.reference).chain(&question.draft);
+    if texts.into_iter().any(|text| text.len() > LONGEST_TEXT) {
+        return Err(format!("a text has more than {LONGEST_TEXT} bytes"));
+    }
+    let line = serde_json::to_vec(question).map_err(|error| error.to_string())?;
+    let read = dataset::import("question.jsonl", &line).map_err(|errors| {
+        let reasons: Vec<String> = errors.iter().map(dataset::ImportError::reason).collect();
+        format!("this question cannot be added: {}", reasons.join("; "))
+    })?;
+    read.questions.into_iter().next().ok_or_else(|| "there is no question".to_owned())
+}
+
+/// Whether two questions are the same, whatever reviewers have said and wherever the evidence was found.
+fn has_same_content(a: &Question, b: &Question) -> bool {
+    let content = |question: &Question| {
+        let mut question = Question { review: None, ..question.clone() };
+        question.evidence.iter_mut().for_each(|evidence| evidence.span = None);
+        question
+    };
+    content(a) == content(b)
+}
+
 /// The decisions of a log, and the number up to which they are in the file of questions. Half a line is passed over.
 fn log_lines(bytes: &[u8]) -> (Vec<ReviewLine>, u64) {
     let (mut decisions, mut written) = (Vec::new(), 0);
@@ -496,10 +755,16 @@ fn log_lines(bytes: &[u8]) -> (Vec<ReviewLine>, u64) {
     (decisions, written)
 }
 
-/// The questions of a dataset's file with this content, and after them those that a reviewer has rejected.
-fn read_questions(path: &Path, bytes: &[u8]) -> Result<(DatasetFile, Key, Vec<ReviewedQuestion>), Error> {
-    let file = DatasetFile::read(&path.display().to_string(), bytes)
-        .map_err(|errors| Error::Refused(errors.iter().map(ToString::to_string).collect()))?;
+/// The questions of a dataset's file with this content, and after them those that a reviewer has rejected. A new file has
+/// none yet.
+fn read_questions(path: &Path, bytes: &[u8], is_new: bool) -> Result<(DatasetFile, Key, Vec<ReviewedQuestion>), Error> {
+    let name = path.display().to_string();
+    let file = if is_new {
+        DatasetFile::empty(&name)
+    } else {
+        DatasetFile::read(&name, bytes)
+            .map_err(|errors| Error::Refused(errors.iter().map(ToString::to_string).collect()))?
+    };
     let new = |question: Question, is_rejected| ReviewedQuestion { question, is_rejected, decisions: Vec::new() };
     let mut questions: Vec<ReviewedQuestion> =
         file.dataset.questions.iter().map(|question| new(question.clone(), false)).collect();

@@ -119,6 +119,17 @@ impl DocumentCache {
         })
     }
 
+    /// Whether another parser than the first one reads a document with this quote in it.
+    pub(crate) async fn is_read_by_another_parser(&self, session: &Session, path: &str, quote: &str) -> bool {
+        for number in 2..=lab::parser_names(session).len() {
+            let document = self.get(session, path, number).await;
+            if document.is_ok_and(|document| anchor(&document.text, quote, None).is_some()) {
+                return true;
+            }
+        }
+        false
+    }
+
     pub(crate) async fn text(
         &self,
         session: &Session,

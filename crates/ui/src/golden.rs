@@ -1,15 +1,18 @@
-//! Golden questions, reviewed on pages: by several people at once, who see who else has opened a question.
+//! Golden questions, reviewed on pages: by several people at once, who see who else has opened a question. They also add
+//! questions: one, or those of a file.
 
 use crate::{documents::DocumentCache, error::PageError};
-use eval::Question;
+use axum::body::Bytes;
+use eval::{Question, dataset::Evidence};
 use lab::{
-    Decision, DecisionError, Error, ReviewDesk, ReviewLine, ReviewedQuestion, ReviewerAgreement, Session, review_state,
+    Decision, DecisionError, Error, ImportedQuestions, ReviewDesk, ReviewLine, ReviewedQuestion, ReviewerAgreement,
+    Session, review_state,
 };
 use rag::Span;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
@@ -25,6 +28,10 @@ const LOOK: Duration = Duration::from_secs(2);
 const LISTED_CHARACTERS: usize = 240;
 /// The text around evidence, in bytes on each side.
 const AROUND: usize = 600;
+/// The most refused lines of an import that are listed.
+const MOST_REFUSALS: usize = 200;
+/// The most characters of a quote in a message.
+const QUOTED_CHARACTERS: usize = 80;
 
 /// The desk of a session's golden questions, for all pages.
 pub(crate) struct GoldenPages {
@@ -34,6 +41,8 @@ pub(crate) struct GoldenPages {
     news: watch::Sender<u64>,
     unwritten: Arc<tokio::sync::Notify>,
     opening: Mutex<()>,
+    /// When the pages were first served, in milliseconds since 1970.
+    started_ms: i64,
 }
 
 /// All questions, for the list.
@@ -43,12 +52,28 @@ pub(crate) struct GoldenList {
     path: String,
     /// The number of the last decision.
     last: u64,
+    /// The same as long as only decisions change the questions.
+    version: String,
+    /// Whether these are all questions, and not only those that changed since a page asked before.
+    is_whole: bool,
     questions: Vec<ListedQuestion>,
     /// How many questions each person has decided about.
     reviewers: BTreeMap<String, usize>,
     agreement: ReviewerAgreement,
     /// The question that each person has open.
     present: BTreeMap<String, String>,
+}
+
+/// What a page has of the list.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListQuery {
+    /// The number of the last decision in it.
+    #[serde(default)]
+    since: u64,
+    /// Its version; without it, or with another one, the page gets the whole list.
+    #[serde(default)]
+    version: String,
 }
 
 #[derive(Serialize)]
@@ -111,6 +136,47 @@ pub(crate) struct DecisionRequest {
     decision: Decision,
 }
 
+/// A golden question that a page adds.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewQuestionRequest {
+    #[serde(default)]
+    pub(crate) by: Option<String>,
+    /// Without it, the id is made of the question's words.
+    #[serde(default)]
+    id: String,
+    question: String,
+    #[serde(default)]
+    reference: Option<String>,
+    #[serde(default)]
+    evidence: Vec<Evidence>,
+    #[serde(default)]
+    tags: Vec<String>,
+    #[serde(default = "yes")]
+    answerable: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// What became of the lines of an imported file.
+#[derive(Serialize)]
+pub(crate) struct ImportOutcome {
+    added: usize,
+    /// Questions that are there already.
+    skipped: usize,
+    refused: usize,
+    /// The first lines that were refused.
+    refusals: Vec<RefusedLine>,
+}
+
+#[derive(Serialize)]
+struct RefusedLine {
+    line: usize,
+    reason: String,
+}
+
 /// What a page says that a person has open.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -131,6 +197,7 @@ impl GoldenPages {
             news: watch::Sender::new(0),
             unwritten: Arc::default(),
             opening: Mutex::new(()),
+            started_ms: lab::now_ms(),
         }
     }
 
@@ -153,6 +220,23 @@ impl GoldenPages {
     }
 
     fn desk(&self) -> Result<Arc<ReviewDesk>, PageError> {
+        let path = self.path()?;
+        if !self.is_there(&path)? {
+            return Err(PageError::not_found(format!(
+                "there are no golden questions yet: {} is not there",
+                path.display()
+            )));
+        }
+        self.desk_or_new()
+    }
+
+    /// Whether there are golden questions: in their file, or added and not written yet.
+    fn is_there(&self, path: &Path) -> Result<bool, PageError> {
+        Ok(self.desk.get().is_some() || path.is_file() || lab::has_unwritten_decisions(path)?)
+    }
+
+    /// The desk, also where there is no file of questions yet.
+    fn desk_or_new(&self) -> Result<Arc<ReviewDesk>, PageError> {
         if let Some(desk) = self.desk.get() {
             return Ok(desk.clone());
         }
@@ -160,14 +244,7 @@ impl GoldenPages {
         if let Some(desk) = self.desk.get() {
             return Ok(desk.clone());
         }
-        let path = self.path()?;
-        if !path.is_file() {
-            return Err(PageError::not_found(format!(
-                "there are no golden questions yet: {} is not there",
-                path.display()
-            )));
-        }
-        let desk = Arc::new(ReviewDesk::open(&path)?);
+        let desk = Arc::new(ReviewDesk::open_or_new(&self.path()?)?);
         self.write_later(&desk);
         self.follow(&desk);
         Ok(self.desk.get_or_init(|| desk).clone())
@@ -224,19 +301,38 @@ impl GoldenPages {
         }
     }
 
-    pub(crate) fn list(&self) -> Result<GoldenList, PageError> {
-        let desk = self.desk()?;
-        let (mut questions, mut reviewers) = (Vec::new(), BTreeMap::new());
+    pub(crate) fn list(&self, known: &ListQuery) -> Result<GoldenList, PageError> {
+        let path = self.path()?;
+        if !self.is_there(&path)? {
+            return Ok(GoldenList {
+                path: path.display().to_string(),
+                last: 0,
+                version: String::new(),
+                is_whole: true,
+                questions: Vec::new(),
+                reviewers: BTreeMap::new(),
+                agreement: ReviewerAgreement { questions: 0, agreement: None, conflicts: Vec::new() },
+                present: self.present(),
+            });
+        }
+        let desk = self.desk_or_new()?;
+        // Before the questions, so that a decision which is made meanwhile is told twice rather than never.
+        let (version, last) = (format!("{}-{}", self.started_ms, desk.reloads()), desk.last());
+        let is_whole = known.version != version;
+        let (mut questions, mut reviewers) = (Vec::new(), BTreeMap::<String, usize>::new());
         desk.for_each(|reviewed| {
-            let listed = ListedQuestion::of(reviewed);
-            for reviewer in &listed.reviewers {
-                *reviewers.entry(reviewer.clone()).or_default() += 1;
+            for reviewer in reviewers_of(reviewed) {
+                *reviewers.entry(reviewer.to_owned()).or_default() += 1;
             }
-            questions.push(listed);
+            if is_whole || reviewed.decisions.last().is_some_and(|line| line.number > known.since) {
+                questions.push(ListedQuestion::of(reviewed));
+            }
         });
         Ok(GoldenList {
             path: desk.path().display().to_string(),
-            last: desk.last(),
+            last,
+            version,
+            is_whole,
             questions,
             reviewers,
             agreement: desk.agreement(),
@@ -288,16 +384,84 @@ impl GoldenPages {
         let desk = self.desk()?;
         let DecisionRequest { id, seen, decision, .. } = request;
         let decided = tokio::task::spawn_blocking(move || desk.decide(&by, &id, decision, seen)).await;
-        let decided = decided.map_err(|error| Error::Table(error.to_string()))?;
-        let line = decided.map_err(|error| match error {
-            DecisionError::Failed(error) => error.into(),
-            DecisionError::Overtaken(_) => PageError::conflict(error.to_string()),
-            DecisionError::NoQuestion(_) => PageError::not_found(error.to_string()),
-            DecisionError::Invalid(_) => PageError::invalid(error.to_string()),
-        })?;
+        let line = decided.map_err(|error| Error::Table(error.to_string()))?.map_err(page_error)?;
+        self.publish();
+        Ok(line)
+    }
+
+    /// Puts what was decided into the file soon, and notifies the pages.
+    fn publish(&self) {
         self.unwritten.notify_one();
         self.news.send_modify(|news| *news += 1);
+    }
+
+    /// Adds a question. When this returns, it is on the disk.
+    pub(crate) async fn add(
+        &self,
+        by: String,
+        request: NewQuestionRequest,
+        documents: &DocumentCache,
+    ) -> Result<ReviewLine, PageError> {
+        let NewQuestionRequest { id, question, reference, evidence, tags, answerable, .. } = request;
+        if question.trim().is_empty() {
+            return Err(PageError::invalid("the question is empty"));
+        }
+        let evidence = self.place_evidence(evidence, documents).await?;
+        let question = Question { id, question, reference, evidence, tags, answerable, ..Question::default() };
+        let desk = self.desk_or_new()?;
+        let added = tokio::task::spawn_blocking(move || desk.add(&by, question)).await;
+        let line = added.map_err(|error| Error::Table(error.to_string()))?.map_err(page_error)?;
+        self.publish();
         Ok(line)
+    }
+
+    /// Looks for each quote in its document, as a run does before it begins.
+    async fn place_evidence(
+        &self,
+        evidence: Vec<Evidence>,
+        documents: &DocumentCache,
+    ) -> Result<Vec<Evidence>, PageError> {
+        let mut placed = Vec::with_capacity(evidence.len());
+        for item in evidence {
+            // The reader of datasets says what is wrong with a quote that is empty.
+            if item.document.is_empty() || item.quote.trim().is_empty() {
+                placed.push(item);
+                continue;
+            }
+            let Evidence { document, quote, span } = item;
+            match documents.excerpt(&self.session, &document, &quote, span, 0).await {
+                Ok(found) => placed.push(Evidence { document, quote: found.quote, span: Some(found.span) }),
+                Err(_) if documents.is_read_by_another_parser(&self.session, &document, &quote).await => {
+                    placed.push(Evidence { document, quote, span: None });
+                }
+                Err(reason) => {
+                    let beginning: String = quote.chars().take(QUOTED_CHARACTERS).collect();
+                    return Err(PageError::invalid(format!(
+                        "the evidence “{beginning}” cannot be found in {document} ({reason}): shorten the quote to words \
+                         of the document, or leave it out"
+                    )));
+                }
+            }
+        }
+        Ok(placed)
+    }
+
+    /// Adds the questions of a file. When this returns, they are on the disk.
+    pub(crate) async fn import(&self, by: String, name: String, bytes: Bytes) -> Result<ImportOutcome, PageError> {
+        let read = tokio::task::spawn_blocking(move || eval::dataset::import_readable(&name, &bytes)).await;
+        let read = read.map_err(|error| Error::Table(error.to_string()))?.map_err(|faults| {
+            let reasons: Vec<String> =
+                faults.iter().take(3).map(|fault| format!("line {} {}", fault.line, fault.reason())).collect();
+            PageError::invalid(format!("the file cannot be read: {}", reasons.join("; ")))
+        })?;
+        let desk = self.desk_or_new()?;
+        let imported = tokio::task::spawn_blocking(move || desk.import(&by, read.questions)).await;
+        let imported = imported.map_err(|error| Error::Table(error.to_string()))?.map_err(page_error)?;
+        if !imported.added.is_empty() {
+            self.publish();
+        }
+        let faults = read.faults.iter().map(|fault| (fault.line, fault.reason()));
+        Ok(ImportOutcome::new(imported, faults))
     }
 
     /// Records which question a person has open.
@@ -345,11 +509,39 @@ impl GoldenPages {
     }
 }
 
+impl ImportOutcome {
+    fn new(imported: ImportedQuestions, faults: impl Iterator<Item = (usize, String)>) -> Self {
+        let mut lines: BTreeMap<usize, Vec<String>> = BTreeMap::new();
+        for (line, reason) in faults.chain(imported.refused) {
+            lines.entry(line).or_default().push(reason);
+        }
+        let refused = lines.len();
+        let refusals = lines.into_iter().take(MOST_REFUSALS);
+        let refusals = refusals.map(|(line, reasons)| RefusedLine { line, reason: reasons.join("; ") }).collect();
+        Self { added: imported.added.len(), skipped: imported.skipped.len(), refused, refusals }
+    }
+}
+
+fn page_error(error: DecisionError) -> PageError {
+    match error {
+        DecisionError::Failed(error) => error.into(),
+        DecisionError::Overtaken(_) | DecisionError::IdTaken(_) => PageError::conflict(error.to_string()),
+        DecisionError::NoQuestion(_) => PageError::not_found(error.to_string()),
+        DecisionError::Invalid(_) => PageError::invalid(error.to_string()),
+    }
+}
+
 /// The question that each person has open; whoever was not heard of for a while is forgotten.
 fn open_questions(present: &Mutex<BTreeMap<String, (String, Instant)>>) -> BTreeMap<String, String> {
     let mut present = present.lock().unwrap_or_else(PoisonError::into_inner);
     present.retain(|_, (_, seen)| seen.elapsed() < PRESENT);
     present.iter().map(|(name, (id, _))| (name.clone(), id.clone())).collect()
+}
+
+/// Who has decided about a question.
+fn reviewers_of(reviewed: &ReviewedQuestion) -> BTreeSet<&str> {
+    let decides = |line: &&ReviewLine| !matches!(line.decision, Decision::Comment { .. } | Decision::Add { .. });
+    reviewed.decisions.iter().filter(decides).map(|line| line.by.as_str()).collect()
 }
 
 impl ListedQuestion {
@@ -367,7 +559,7 @@ impl ListedQuestion {
             has_reference: question.reference.is_some(),
             evidence: question.evidence.len(),
             documents: question.evidence.iter().map(|evidence| evidence.document.clone()).collect(),
-            reviewers: reviewed.decisions.iter().filter(|line| !is_remark(line)).map(|line| line.by.clone()).collect(),
+            reviewers: reviewers_of(reviewed).into_iter().map(str::to_owned).collect(),
             comments: reviewed.decisions.iter().filter(is_remark).count(),
         }
     }

@@ -45,6 +45,10 @@ export interface GoldenList {
   path: string;
   /** The number of the last decision. */
   last: number;
+  /** The same as long as only decisions change the questions. */
+  version: string;
+  /** Whether these are all questions, and not only those that have changed. */
+  is_whole: boolean;
   questions: ListedQuestion[];
   reviewers: Record<string, number>;
   agreement: ReviewerAgreement;
@@ -65,7 +69,7 @@ export interface EditDecision {
   tags?: string[];
 }
 
-export type Decision = { decision: "accept" } | EditDecision | { decision: "reject" } | { decision: "restore" } | { decision: "comment"; text: string };
+export type Decision = { decision: "accept" } | EditDecision | { decision: "reject" } | { decision: "restore" } | { decision: "reopen" } | { decision: "comment"; text: string } | { decision: "add"; question: WholeQuestion };
 
 export interface ReviewLine {
   number: number;
@@ -97,6 +101,16 @@ export interface WholeQuestion {
   origin?: { kind: string; persona?: string; style: string; length: string; model: string };
   split?: string;
   review?: string;
+}
+
+/** What became of the lines of an imported file. */
+export interface ImportOutcome {
+  added: number;
+  /** Questions that are there already. */
+  skipped: number;
+  refused: number;
+  /** The first lines that were refused. */
+  refusals: { line: number; reason: string }[];
 }
 
 export interface GoldenQuestion {

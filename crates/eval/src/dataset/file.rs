@@ -10,7 +10,7 @@ use super::fault::ImportError;
 use super::format::{self, FileLayout, OriginalFile, WriteError};
 use super::import::{self, FileQuestions};
 use super::rows::FileRecord;
-use super::{Dataset, Question};
+use super::{Dataset, DatasetFormat, Question};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ use std::collections::HashMap;
 #[non_exhaustive]
 pub enum UnwritableFile {
     /// The format cannot be changed in place.
-    #[error("{0}: a file of this format cannot be changed: write the questions as {formats}", formats = super::DatasetFormat::editable().titles())]
+    #[error("{0}: a file of this format cannot be changed: write the questions as {formats}", formats = DatasetFormat::editable().titles())]
     NotInPlace(String),
     /// No question is left.
     #[error("{0}: no question would be left in it: remove the file yourself")]
@@ -79,6 +79,21 @@ impl DatasetFile {
         let FileQuestions { dataset, ignored, rows } = import::read_file(name, bytes)?;
         let before = dataset.questions.clone();
         Ok(Self { name: name.to_owned(), dataset, ignored, before, rows, layout: format::layout(name, bytes) })
+    }
+
+    /// A file that is not there yet, and has no questions. Its name decides the format.
+    pub fn empty(name: &str) -> Self {
+        let mut layout = format::layout(name, b"");
+        // Without bytes, only the name says what it is to be.
+        layout.format = DatasetFormat::of_name(name).unwrap_or(layout.format);
+        Self {
+            name: name.to_owned(),
+            dataset: Dataset::default(),
+            ignored: Vec::new(),
+            before: Vec::new(),
+            rows: Vec::new(),
+            layout,
+        }
     }
 
     /// Counts of the questions, and the unused columns.

@@ -96,13 +96,42 @@ pub fn read_questions(records: &[Map<String, Value>]) -> Result<RowQuestions, Ve
     Ok(RowQuestions { dataset, ignored })
 }
 
+/// The questions of a file that can be read, and what is wrong with its other lines.
+#[derive(Debug)]
+pub struct ReadableQuestions {
+    /// Each question with the line on which it begins.
+    pub questions: Vec<(usize, Question)>,
+    /// What is wrong with the other lines, in their order.
+    pub faults: Vec<ImportError>,
+}
+
+/// Reads a file as [`import`] does, and leaves out the lines with mistakes.
+///
+/// # Errors
+/// If no line can be read: the file holds no record, or its header is wrong.
+pub fn import_readable(name: &str, bytes: &[u8]) -> Result<ReadableQuestions, Vec<ImportError>> {
+    let (rows, mut faults) = read_records(name, bytes);
+    let has_header = format::has_header(name, bytes);
+    let questions = read_each(&rows, has_header, RecordSource::File, &mut faults);
+    faults.sort_by_key(|fault| fault.number);
+    let is_header_wrong = has_header && faults.iter().any(|fault| fault.number == RecordSource::File.first());
+    let faults = faults.into_iter().map(|fault| fault.in_file(name)).collect();
+    if rows.is_empty() || is_header_wrong { Err(faults) } else { Ok(ReadableQuestions { questions, faults }) }
+}
+
 pub(super) fn read_file(name: &str, bytes: &[u8]) -> Result<FileQuestions, Vec<ImportError>> {
+    let (rows, faults) = read_records(name, bytes);
+    read_rows(rows, format::has_header(name, bytes), RecordSource::File, faults)
+        .map_err(|faults| faults.into_iter().map(|fault| fault.in_file(name)).collect())
+}
+
+/// The records of a file; one without any is a mistake.
+fn read_records(name: &str, bytes: &[u8]) -> (Vec<rows::FileRecord>, Vec<RowError>) {
     let (rows, mut faults) = format::read(name, bytes, FileContent::Questions);
     if rows.is_empty() && faults.is_empty() {
         faults.push(RowError::new(1, "holds no question: write one JSON object per line, or a CSV file with a header"));
     }
-    read_rows(rows, format::has_header(name, bytes), RecordSource::File, faults)
-        .map_err(|faults| faults.into_iter().map(|fault| fault.in_file(name)).collect())
+    (rows, faults)
 }
 
 fn read_rows(
@@ -111,18 +140,35 @@ fn read_rows(
     record_source: RecordSource,
     mut faults: Vec<RowError>,
 ) -> Result<FileQuestions, Vec<RowError>> {
-    let mut dataset = Dataset::default();
+    let questions = read_each(&rows, has_header, record_source, &mut faults);
+    if faults.is_empty() {
+        let ignored = columns::ignored(&rows, is_used, &known_columns());
+        let dataset = Dataset { questions: questions.into_iter().map(|(_, question)| question).collect() };
+        return Ok(FileQuestions { dataset, ignored, rows });
+    }
+    faults.sort_by_key(|fault| fault.number);
+    Err(faults)
+}
+
+/// The questions of the rows without mistakes, each with its line. Adds the mistakes of the others.
+fn read_each(
+    rows: &[rows::FileRecord],
+    has_header: bool,
+    record_source: RecordSource,
+    faults: &mut Vec<RowError>,
+) -> Vec<(usize, Question)> {
+    let mut questions = Vec::new();
     let mut lines_of_ids: HashMap<String, usize> = HashMap::new();
     if let Some(first) = rows.first().filter(|_| has_header) {
         // Every row has the header's columns: their errors are reported once.
-        columns::check(&first.fields, &GROUPS, &[OTHER, EXTRA_TAGS], record_source.first(), &mut faults);
+        columns::check(&first.fields, &GROUPS, &[OTHER, EXTRA_TAGS], record_source.first(), faults);
     }
-    for row in &rows {
+    for row in rows {
         let n_faults = faults.len();
         if !has_header {
-            columns::check(&row.fields, &GROUPS, &[OTHER, EXTRA_TAGS], row.line, &mut faults);
+            columns::check(&row.fields, &GROUPS, &[OTHER, EXTRA_TAGS], row.line, faults);
         }
-        let question = read_question(&row.fields, row.line, record_source, &mut faults);
+        let question = read_question(&row.fields, row.line, record_source, faults);
         if let Some(known) = lines_of_ids.get(&question.id) {
             let (id, word) = (&question.id, record_source.word());
             faults.push(RowError::new(
@@ -132,15 +178,10 @@ fn read_rows(
         }
         lines_of_ids.entry(question.id.clone()).or_insert(row.line);
         if faults.len() == n_faults {
-            dataset.questions.push(question);
+            questions.push((row.line, question));
         }
     }
-    if faults.is_empty() {
-        let ignored = columns::ignored(&rows, is_used, &known_columns());
-        return Ok(FileQuestions { dataset, ignored, rows });
-    }
-    faults.sort_by_key(|fault| fault.number);
-    Err(faults)
+    questions
 }
 
 /// All columns that can be used.

@@ -3,15 +3,21 @@
 use super::{bundles::BundleOfDocument, certificate::BeyondReach, findings::DocumentSigns};
 use crate::{
     Error, Session,
+    labels::labels_path,
     layout::{self, NamedObject},
     prepare::questions,
+    review::reviewers_files,
     session::used_databases::database_access,
-    spec::TrackerConfig,
+    spec::{Experiment, TrackerConfig},
 };
 use eval::{Question, dataset::import_metadata};
 use models::Identity;
 use rag::index::FilledCollection;
-use std::collections::BTreeSet;
+use serde_json::Value;
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 use store::ArtifactStore;
 
 /// Questions of a file that are named.
@@ -47,11 +53,13 @@ pub(super) fn always(session: &Session) -> Vec<BeyondReach> {
 /// The services to which the experiment sends texts.
 pub(super) fn services(session: &Session, models: &[Identity]) -> Vec<BeyondReach> {
     let experiment = &session.experiment;
-    let trackers = experiment.track.iter().map(|tracker| match tracker {
-        TrackerConfig::Mlflow(config) => beyond(
+    let trackers = experiment.track.iter().filter_map(|tracker| match tracker {
+        TrackerConfig::Mlflow(config) => Some(beyond(
             format!("the runs on the MLflow server {}", store::without_secrets(&config.uri)),
             "delete the runs of this experiment there, with their files, and let MLflow clean up (`mlflow gc`)",
-        ),
+        )),
+        // They get settings and scores.
+        TrackerConfig::Wandb(_) | TrackerConfig::Trackio(_) => None,
     });
     let databases: BTreeSet<String> =
         database_access(experiment).into_iter().map(|access| store::without_secrets(&access.address)).collect();
@@ -123,6 +131,12 @@ pub(super) async fn files_of_user(session: &Session, signs: &DocumentSigns) -> V
             "remove these questions, or give them other evidence: the next run would not find it",
         ));
     }
+    for path in files_of_reviewers(experiment).into_iter().filter(|path| quotes_in_lines(path, signs)) {
+        found.push(beyond(
+            format!("lines of {} that quote the document: what reviewers have written", path.display()),
+            "remove these lines",
+        ));
+    }
     if let Some(written) = &experiment.corpus.metadata {
         let bytes = std::fs::read(experiment.path(written)).unwrap_or_default();
         let rows = import_metadata(written, &bytes).unwrap_or_default();
@@ -134,6 +148,33 @@ pub(super) async fn files_of_user(session: &Session, signs: &DocumentSigns) -> V
         }
     }
     found
+}
+
+/// The files that people write on pages, beside the golden questions.
+fn files_of_reviewers(experiment: &Experiment) -> Vec<PathBuf> {
+    let dataset = experiment.dataset.as_ref().map(|dataset| dataset.path.as_str());
+    let local = dataset.filter(|path| !path.is_empty() && !store::is_url(path)).map(|path| experiment.path(path));
+    let beside = local.iter().flat_map(|path| reviewers_files(path));
+    beside.chain([labels_path(experiment)]).filter(|path| path.is_file()).collect()
+}
+
+/// Whether a text in a file of JSON lines is the path of a document, or holds its words.
+fn quotes_in_lines(path: &Path, signs: &DocumentSigns) -> bool {
+    let bytes = std::fs::read(path).unwrap_or_default();
+    bytes.split(|byte| *byte == b'\n').any(|line| match serde_json::from_slice(line) {
+        Ok(value) => holds_sign(&value, signs),
+        // Half a line, or what somebody else has written.
+        Err(_) => signs.fingerprint.is_in(&String::from_utf8_lossy(line)),
+    })
+}
+
+fn holds_sign(value: &Value, signs: &DocumentSigns) -> bool {
+    match value {
+        Value::String(text) => signs.is_path(text) || signs.fingerprint.is_in(text),
+        Value::Array(values) => values.iter().any(|value| holds_sign(value, signs)),
+        Value::Object(fields) => fields.values().any(|value| holds_sign(value, signs)),
+        _ => false,
+    }
 }
 
 fn quotes(question: &Question, signs: &DocumentSigns) -> bool {
@@ -169,6 +210,28 @@ pub(super) async fn unknown_objects(
 mod tests {
     use super::*;
     use eval::Evidence;
+
+    #[test]
+    fn what_reviewers_have_written_is_searched_line_by_line() {
+        const TEXT: &str = "She breeds black swans in a pond\nthat nobody else may enter.";
+        let mut signs = DocumentSigns::default();
+        signs.versions.insert("a.md".to_owned(), BTreeSet::new());
+        signs.fingerprint.add(TEXT);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("golden.reviews.jsonl");
+        let line = |text: &str| serde_json::json!({ "decision": { "evidence": [{ "quote": text }] } }).to_string();
+        for (lines, expected) in [
+            (line("Who breeds swans?"), false),
+            (format!("{}\n{}", line("x"), line(TEXT)), true),
+            (line("a.md"), true),
+            (format!("{}\n{{\"half\": \"She breeds black swans in a pond that nobody else may ent", line("x")), true),
+            (String::new(), false),
+        ] {
+            std::fs::write(&path, &lines).unwrap();
+            assert_eq!(quotes_in_lines(&path, &signs), expected, "{lines}");
+        }
+        assert!(!quotes_in_lines(&folder.path().join("absent"), &signs));
+    }
 
     #[test]
     fn a_question_quotes_a_document_by_its_evidence_or_by_its_words() {

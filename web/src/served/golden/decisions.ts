@@ -14,6 +14,10 @@ export function decisionWords(decision: Decision): string {
       return "rejected it";
     case "restore":
       return "restored it";
+    case "reopen":
+      return "reopened it";
+    case "add":
+      return "added it";
     case "comment":
       return "made a remark";
     case "edit": {
@@ -36,12 +40,17 @@ export function stateAfter(decision: Decision, before: ReviewState): ReviewState
       return "rejected";
     case "restore":
       return before === "rejected" ? "open" : before;
+    case "reopen":
+      return "open";
     default:
       return before;
   }
 }
 
-export const isVerdict = (line: ReviewLine): boolean => line.decision.decision !== "comment";
+export const isVerdict = ({ decision: { decision } }: ReviewLine): boolean => decision !== "comment" && decision !== "add";
+
+/** Whether a question can be opened again for a decision. */
+export const canReopen = (state: ReviewState): boolean => state === "accepted" || state === "edited";
 
 /** The last decision of somebody else since a number. */
 export const decidedSince = (lines: readonly ReviewLine[], seen: number, me: string): ReviewLine | null => lines.findLast((line) => line.number > seen && line.by !== me && isVerdict(line)) ?? null;
@@ -82,17 +91,32 @@ export interface OwnDecision {
   before: EditDraft;
 }
 
-/** The decision that undoes another, or in words why there is none. */
-export function undoing({ line, stateBefore, before }: OwnDecision): Decision | string {
+/** The decision after which a question has a state. */
+function leadingTo(state: ReviewState): Decision {
+  switch (state) {
+    case "accepted":
+      return { decision: "accept" };
+    case "edited":
+      return { decision: "edit" };
+    case "rejected":
+      return { decision: "reject" };
+    default:
+      return { decision: "reopen" };
+  }
+}
+
+/** The decisions that undo another one, in order, or in words why there are none. */
+export function undoing({ line, stateBefore, before }: OwnDecision): Decision[] | string {
   const name = `“${line.question}”`;
   switch (line.decision.decision) {
     case "reject":
-      return stateBefore === "rejected" ? `${name} was already rejected before.` : { decision: "restore" };
+      return stateBefore === "rejected" ? `${name} was already rejected before.` : [{ decision: "restore" }];
     case "accept":
-      if (stateBefore === "rejected") return { decision: "reject" };
-      return stateBefore === "open" ? `${name} stays accepted, because it cannot be made open again. Edit or reject it instead.` : `${name} was already ${stateBefore} before.`;
+      return stateBefore === "accepted" ? `${name} was already accepted before.` : [leadingTo(stateBefore)];
     case "edit":
-      return { decision: "edit", ...before };
+      return [{ decision: "edit", ...before }, ...(stateBefore === "edited" ? [] : [leadingTo(stateBefore)])];
+    case "reopen":
+      return [leadingTo(stateBefore)];
     default:
       return "There is nothing to undo.";
   }

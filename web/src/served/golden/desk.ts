@@ -7,8 +7,9 @@ import type { Decision, GoldenList, GoldenQuestion, ListedQuestion, Present, Rev
 import { navigate, route } from "../navigation";
 import { adoptRecordedName, isNameOfKey, personName } from "../person";
 import { RequestProblem, getJson, hasKey, postJson } from "../server";
-import { type OwnDecision, decidedSince, decisionWords, draftOf, isVerdict, stateAfter, undoing } from "./decisions";
+import { type OwnDecision, canReopen, decidedSince, decisionWords, draftOf, isVerdict, stateAfter, undoing } from "./decisions";
 import { keepDraft, keepRemark } from "./drafts";
+import { withChanges } from "./changes";
 import { type GoldenView, type Viewer, goldenAddress, needsSecondOpinion, neighbor, nextQuestion, passes, readGoldenAddress } from "./filter";
 
 // A key that is pressed sooner after somebody else's decision has come up was not meant for it.
@@ -54,6 +55,8 @@ export class GoldenDesk {
   private listTimer: ReturnType<typeof setTimeout> | undefined;
   private listLoad: Promise<void> | null = null;
   private listAllowed = 0;
+  /** What the server's last list had. Decisions of this page are in `list` before. */
+  private listKnown: { last: number; version: string } | null = null;
   private turn = 0;
   /** The question that `advance` has opened, until the server has said whether somebody else was there first. */
   private advancedTo: string | null = null;
@@ -81,7 +84,11 @@ export class GoldenDesk {
   private async requestList(): Promise<void> {
     const began = performance.now();
     try {
-      this.list.value = await getJson<GoldenList>("/api/golden");
+      const known = this.listKnown;
+      const query = known === null ? "" : `?since=${known.last}&version=${encodeURIComponent(known.version)}`;
+      const answer = await getJson<GoldenList>(`/api/golden${query}`);
+      this.listKnown = { last: answer.last, version: answer.version };
+      this.list.value = withChanges(this.list.peek(), answer);
       this.listProblem.value = null;
     } catch (error) {
       if (!(error instanceof RequestProblem)) throw error;
@@ -220,8 +227,10 @@ export class GoldenDesk {
     if (decision.decision === "comment") keepRemark(question, "");
     const done = `You have ${decision.decision === "comment" ? `made a remark about ${question}` : decisionWords(decision).replace(/\bit$/, question)}${decision.decision === "edit" && !/ it$/.test(decisionWords(decision)) ? ` of ${question}` : ""}.`;
     if (id !== question) this.note.value = done;
-    else if (decision.decision === "comment" || decision.decision === "restore") {
+    else if (decision.decision === "comment" || decision.decision === "restore" || decision.decision === "reopen") {
       this.note.value = done;
+      // The button that was pressed is gone.
+      if (decision.decision === "reopen") this.focusAsked.value += 1;
       void this.loadQuestion(false);
     } else this.advance(done);
     return true;
@@ -277,21 +286,34 @@ export class GoldenDesk {
     }
     if (!this.isReady()) return;
     const { line } = last;
-    const decision = undoing(last);
+    const decisions = undoing(last);
     if (this.view.peek().id !== line.question) {
       this.open(line.question);
       this.focusAsked.value += 1;
     }
-    if (typeof decision === "string") {
+    if (typeof decisions === "string") {
       this.own.splice(this.own.indexOf(last), 1);
-      this.note.value = decision;
+      this.note.value = decisions;
       return;
     }
-    const done = await this.send(line.question, decision, line.number);
-    if (!done) return;
+    let seen = line.number;
+    for (const decision of decisions) {
+      const done = await this.send(line.question, decision, seen);
+      if (!done) return;
+      seen = done.number;
+    }
     this.own.splice(this.own.indexOf(last), 1);
     this.note.value = `Undone: you ${decisionWords(line.decision).replace(/\bit$/, line.question)}.`;
     await this.loadQuestion(false);
+  }
+
+  /** Opens an accepted or edited question again for a decision. */
+  async reopen(): Promise<void> {
+    const open = this.question.peek();
+    if (!open) return;
+    if (this.isBlind.peek()) this.note.value = "What others have decided is hidden until you have decided.";
+    else if (!canReopen(open.state)) this.note.value = open.state === "open" ? "This question is open already." : "A rejected question is restored with z.";
+    else await this.decide({ decision: "reopen" });
   }
 
   dismissPending(): void {

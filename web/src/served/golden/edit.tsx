@@ -24,7 +24,7 @@ export function EditForm({ open }: { open: GoldenQuestion }) {
   const changed = isChanged(decision);
   const pending = desk.pending.value;
   const isBusy = pending !== null && pending.problem === null;
-  useEffect(() => first.current?.focus({ preventScroll: true }), []);
+  useEffect(() => (first.current ?? form.current?.querySelector<HTMLElement>("textarea, input"))?.focus({ preventScroll: true }), []);
 
   const change = (changes: Partial<EditDraft>) => {
     const next = { edit: { ...edit, ...changes }, from };
@@ -81,10 +81,8 @@ export function EditForm({ open }: { open: GoldenQuestion }) {
           <PendingNotice save={(isAnyway) => void save(isAnyway)} />
           {isLeaving ? <LeaveQuestion stay={() => setLeaving(false)} keep={close} discard={discard} /> : null}
         </div>
-        <label for="edit-question">Question</label>
-        <textarea id="edit-question" rows={3} value={edit.question} ref={first} onInput={(event) => change({ question: event.currentTarget.value })} />
-        <label for="edit-reference">Reference</label>
-        <textarea id="edit-reference" rows={5} value={edit.reference} onInput={(event) => change({ reference: event.currentTarget.value })} />
+        <TextField id="edit-question" label="Question" rows={3} from={from.question} value={edit.question} field={first} change={(question) => change({ question })} />
+        <TextField id="edit-reference" label="Reference" rows={5} from={from.reference} value={edit.reference} change={(reference) => change({ reference })} />
         {isKnown(open.question.draft) ? (
           <details><summary>Draft of a system</summary><p class="body"><LongText text={open.question.draft} /></p><button type="button" onClick={() => change({ reference: open.question.draft ?? "" })}>Use the draft as the reference</button></details>
         ) : null}
@@ -112,6 +110,28 @@ export function EditForm({ open }: { open: GoldenQuestion }) {
         }}
       />
     </div>
+  );
+}
+
+// The server refuses longer texts, and a field with 10 MB freezes the page.
+const LONGEST_EDITED = 64 * 1024;
+
+/** A field for a text. A text that is too long to be saved from here is only shown. */
+function TextField({ id, label, rows, from, value, field, change }: { id: string; label: string; rows: number; from: string; value: string; field?: { current: HTMLTextAreaElement | null }; change(text: string): void }) {
+  if (from.length > LONGEST_EDITED) {
+    return (
+      <>
+        <h3>{label}</h3>
+        <p class="hint">It has {from.length.toLocaleString("en-US")} characters, which is too long to be edited here. Change it in the file of the questions.</p>
+        <div class="body"><LongText text={from} /></div>
+      </>
+    );
+  }
+  return (
+    <>
+      <label for={id}>{label}</label>
+      <textarea id={id} rows={rows} value={value} ref={field} onInput={(event) => change(event.currentTarget.value)} />
+    </>
   );
 }
 

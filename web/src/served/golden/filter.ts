@@ -1,6 +1,7 @@
 // Which golden questions are in the queue, and which one is next.
 
 import type { ListedQuestion } from "../../data/golden";
+import { hrefOf } from "../route";
 
 export type Show = "" | "second" | "conflicts";
 
@@ -36,6 +37,9 @@ export function goldenAddress(view: GoldenView): string {
   for (const name of NAMES) if (view[name]) said.set(name, view[name]);
   return said.toString();
 }
+
+/** The address of one golden question. */
+export const goldenHref = (id: string): string => hrefOf({ page: "golden", address: goldenAddress({ ...NO_FILTER, id }) });
 
 /** Who looks at the queue, and what the reviewers differ about. */
 export interface Viewer {

@@ -75,7 +75,7 @@ function commandOf(desk: GoldenDesk, event: KeyboardEvent): (() => void) | null 
       return () => void desk.undo();
   }
   // A key that is held must not decide about one question after the other.
-  if (event.repeat || !"arec".includes(event.key)) return null;
+  if (event.repeat || !"areco".includes(event.key)) return null;
   if (!desk.isShown()) return () => { desk.note.value = "The question is not there yet."; };
   if (desk.isSurprised()) return () => { desk.note.value = "Somebody else has decided in the meantime: read it first."; };
   switch (event.key) {
@@ -85,6 +85,8 @@ function commandOf(desk: GoldenDesk, event: KeyboardEvent): (() => void) | null 
       return () => void desk.decide({ decision: "reject" });
     case "e":
       return () => desk.edit();
+    case "o":
+      return () => void desk.reopen();
     case "c":
       return () => { remarkAsked.value += 1; };
     default:
@@ -93,10 +95,13 @@ function commandOf(desk: GoldenDesk, event: KeyboardEvent): (() => void) | null 
 }
 
 const KEYS: [string, string][] = [
-  ["a", "accept"], ["e", "edit"], ["r", "reject"], ["z", "restore a rejected question, or undo your last decision"], ["c", "write a remark"],
+  ["a", "accept"], ["e", "edit"], ["r", "reject"], ["o", "open an accepted or edited question again"], ["z", "restore a rejected question, or undo your last decision"], ["c", "write a remark"],
   ["j or ↓", "next question"], ["k or ↑", "previous question"], ["/", "search"], ["m", "in an edit: use the selection as evidence"],
   ["Ctrl+Enter", "save an edit or a remark"], ["Escape", "leave an edit or a field"], ["?", "show these keys"],
 ];
+
+/** Switches the keys on and off, for all pages that have some. */
+export const KeySwitch = () => <label><input type="checkbox" checked={areKeysOn.value} onChange={(event) => setKeys(event.currentTarget.checked)} /> Use single letters as commands</label>;
 
 export function KeyHelp() {
   const summary = useRef<HTMLElement>(null);
@@ -106,7 +111,7 @@ export function KeyHelp() {
     <details id="keys" open={isOpen} onToggle={(event) => { isHelpOpen.value = event.currentTarget.open; }}>
       <summary ref={summary}>Keys (?)</summary>
       <dl>{KEYS.map(([key, words]) => [<dt key={`${key} key`}><kbd>{key}</kbd></dt>, <dd key={key}>{words}</dd>])}</dl>
-      <label><input type="checkbox" checked={areKeysOn.value} onChange={(event) => setKeys(event.currentTarget.checked)} /> Use single letters as commands</label>
+      <KeySwitch />
     </details>
   );
 }

@@ -6,8 +6,10 @@ import { Problem } from "../../page/tables";
 import { isNarrow } from "../../page/size";
 import { useNews } from "../news";
 import { PersonField, personName } from "../person";
+import { hrefOf } from "../route";
 import { DeskContext, GoldenDesk, useDesk } from "./desk";
 import { EditForm } from "./edit";
+import { ImportQuestions } from "./import";
 import { KeyHelp, isTyping, useKeys } from "./keys";
 import { Progress } from "./progress";
 import { Queue } from "./queue";
@@ -86,10 +88,12 @@ function Content() {
       {problem ? <Problem text={`The golden questions could not be loaded${list ? "; what you see may be old" : ""}: ${problem}`} retry={() => void desk.loadList()} /> : null}
       {desk.newsProblem.value ? <p class="late">Decisions of others do not arrive at the moment: {desk.newsProblem.value} The page connects again by itself.</p> : null}
       {!list && !problem ? <p class="hint" role="status" aria-busy="true">Loading the golden questions…</p> : null}
-      {list && !list.questions.length ? <p class="hint">The file {list.path} holds no questions. Write some with <code>reverie golden generate</code>.</p> : null}
+      {list && !list.questions.length ? <p class="hint">There are no golden questions in {list.path} yet. Import a file, make questions of answers on the page <a href={hrefOf({ page: "ask", address: "" })}>Ask</a>, or let a model write some with <code>reverie golden generate</code>.</p> : null}
+      {list?.questions.length ? <Progress list={list} /> : null}
+      {/* It stays where it is when the first questions arrive, so that what it says stays too. */}
+      {list ? <ImportQuestions /> : null}
       {list?.questions.length ? (
         <>
-          <Progress list={list} />
           <div class={`review${isEditing ? " editing" : ""}`}>
             <section class="queue" aria-labelledby="queue-heading" hidden={isEditing}><Boundary name="Queue"><Queue /></Boundary></section>
             <section class="open-question" aria-labelledby="golden-heading"><Boundary name="Question"><OpenQuestion /></Boundary></section>

@@ -2,13 +2,14 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { EvidenceExcerpt, GoldenQuestion, ReviewLine } from "../../data/golden";
+import { useOverflow } from "../../page/size";
 import { LongText } from "../../page/text";
 import { Problem } from "../../page/tables";
 import { Folded } from "../../run/verdicts";
 import { counted, isKnown, moment, spaced } from "../../words";
 import { documentsHref } from "../documents/address";
 import { PagePicture } from "../documents/picture";
-import { decisionWords, isVerdict } from "./decisions";
+import { canReopen, decisionWords, isVerdict } from "./decisions";
 import { useDesk } from "./desk";
 import { draftFor, keepRemark, remarkFor } from "./drafts";
 import { remarkAsked } from "./keys";
@@ -67,6 +68,7 @@ function Actions({ open, isBlind }: { open: GoldenQuestion; isBlind: boolean }) 
       <button type="button" class="danger" id="reject" aria-keyshortcuts="r" disabled={isBusy} onClick={() => void desk.decide({ decision: "reject" })}>Reject <kbd aria-hidden="true">r</kbd></button>
       {open.state === "rejected" && !isBlind ? <button type="button" id="restore" aria-keyshortcuts="z" disabled={isBusy} onClick={() => void desk.decide({ decision: "restore" })}>Restore <kbd aria-hidden="true">z</kbd></button>
         : <button type="button" id="undo" aria-keyshortcuts="z" disabled={isBusy} onClick={() => void desk.undo()}>Undo mine <kbd aria-hidden="true">z</kbd></button>}
+      {canReopen(open.state) && !isBlind ? <button type="button" id="reopen" aria-keyshortcuts="o" disabled={isBusy} onClick={() => void desk.reopen()}>Reopen <kbd aria-hidden="true">o</kbd></button> : null}
       <button type="button" aria-keyshortcuts="c" onClick={() => { remarkAsked.value += 1; }}>Remark <kbd aria-hidden="true">c</kbd></button>
       {draft ? <span class="hint">You have an edit that is not saved.</span> : null}
       {/* In view also where the status line of the page is not. */}
@@ -103,6 +105,7 @@ export function PendingNotice({ save }: { save?: (isAnyway: boolean) => void }) 
 function EvidenceCard({ excerpt, question }: { excerpt: EvidenceExcerpt; question: string }) {
   const { document: path, before, quote, after, page, problem } = excerpt;
   const box = useRef<HTMLDivElement>(null);
+  const isScrolled = useOverflow(box);
   // The quote is in view, also where the text before it is long.
   useEffect(() => {
     const [node, mark] = [box.current, box.current?.querySelector("mark")];
@@ -111,7 +114,7 @@ function EvidenceCard({ excerpt, question }: { excerpt: EvidenceExcerpt; questio
   return (
     <li class="card">
       <div class="where">{path ? <a href={documentsHref({ path, evidence: question })}>{path}</a> : "no document"}{isKnown(page) ? ` · page ${page}` : ""}</div>
-      <div class="body" ref={box} tabIndex={0} role="group" aria-label={`Evidence in ${path}`}>{before ? `…${before}` : null}<mark><LongText text={quote} /></mark>{after ? `${after}…` : null}</div>
+      <div class="body" ref={box} tabIndex={isScrolled ? 0 : undefined} role="group" aria-label={`Evidence in ${path}`}>{before ? `…${before}` : null}<mark><LongText text={quote} /></mark>{after ? `${after}…` : null}</div>
       {problem ? <p class="problem">This evidence is not in the document: <LongText text={problem} />.</p> : null}
       {isKnown(page) ? <Folded summary={`Page ${page} as a picture`}>{() => <PagePicture path={path} page={page} mark={quote} />}</Folded> : null}
     </li>

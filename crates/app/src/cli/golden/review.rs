@@ -19,6 +19,10 @@ const KEYS: &str = "[a]ccept  [e]dit  [r]eject  [n]ext  [b]ack  [q]uit > ";
 
 /// Shows questions until all were seen or the person quits.
 pub fn run(cx: &CommandContext, path: &Path, all: bool) -> Result<u8, CommandFailure> {
+    if lab::has_unwritten_decisions(path)? {
+        // A process that was killed has left them. They may be all that there is of the dataset.
+        ReviewDesk::open(path)?.write()?;
+    }
     note_ignored_columns(cx, &open_questions(path)?);
     let mut review = ReviewSession::start(path)?;
     let mut input = std::io::stdin().lock();
@@ -87,8 +91,6 @@ struct ReviewSession {
 impl ReviewSession {
     fn start(path: &Path) -> Result<Self, CommandFailure> {
         let desk = ReviewDesk::open(path)?;
-        // What a process that was killed has left.
-        desk.write()?;
         let by = environment::environment_variable("USER").unwrap_or_else(|| "reverie golden review".to_owned());
         Ok(Self { by, questions: desk.questions(), desk })
     }

@@ -138,3 +138,15 @@ fn a_parquet_file_is_no_csv() {
     let fault = DatasetFile::read("g.parquet", b"PAR1\0\0\0PAR1").unwrap_err();
     assert!(fault.len() == 1 && fault[0].reason().contains("Parquet"), "{fault:?}");
 }
+
+#[test]
+fn a_new_file_holds_the_questions_that_are_put_into_it() {
+    for name in ["new.jsonl", "new.csv", "new.tsv"] {
+        let mut file = DatasetFile::empty(name);
+        let evidence = vec![super::super::Evidence { document: "a.md".into(), quote: "One, two".into(), span: None }];
+        let question = Question { id: "q".into(), question: "Who?".into(), evidence, ..Question::default() };
+        file.dataset.questions.push(question.clone());
+        let bytes = file.to_bytes().unwrap();
+        assert_eq!(DatasetFile::read(name, &bytes).unwrap().dataset.questions, [question], "{name}");
+    }
+}

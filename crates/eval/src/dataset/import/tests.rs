@@ -220,3 +220,32 @@ fn a_question_comes_with_what_was_said_before_it() {
     let wrong = faults("a.jsonl", r#"{"question": "When?", "turns": ["Who built it?"]}"#);
     assert!(wrong[0].1.contains("message 1 has no role"), "{wrong:?}");
 }
+
+#[test]
+fn lines_with_mistakes_are_left_out_and_named() {
+    let text = concat!(
+        "{\"question\": \"One?\"}\n",
+        "no JSON\n",
+        "{\"question\": \"Three?\", \"answerable\": false, \"evidence\": [{\"quote\": \"x\"}]}\n",
+        "{\"question\": \"One?\"}\n",
+        "{\"question\": \"Five?\"}\n"
+    );
+    let read = import_readable("a.jsonl", text.as_bytes()).unwrap();
+    let questions: Vec<_> = read.questions.iter().map(|(line, question)| (*line, question.question.as_str())).collect();
+    assert_eq!(questions, [(1, "One?"), (5, "Five?")]);
+    assert_eq!(read.faults.iter().map(|fault| fault.line).collect::<Vec<_>>(), [2, 3, 4]);
+}
+
+#[test]
+fn a_file_without_a_line_that_can_be_read_is_refused() {
+    for (name, text) in [
+        ("a.jsonl", ""),
+        ("a.jsonl", "[\n{\"question\": \"One?\"}\n]\n"),
+        ("a.jsonl", "no JSON\n"),
+        ("a.csv", "query,reference\nOne?,1\n"),
+        ("a.csv", "question,question\nOne?,Two?\n"),
+    ] {
+        assert!(!import_readable(name, text.as_bytes()).unwrap_err().is_empty(), "{name}: {text}");
+    }
+    assert_eq!(import_readable("a.csv", b"question,reference\nOne?,1\n,2\n").unwrap().questions.len(), 1);
+}
