@@ -92,11 +92,11 @@ pins classes: $(TOOLS)
 snapshots: $(TOOLS)
 	INSTA_UPDATE=always REVERIE_TEST_LIBRARIES=$(LIBRARIES) cargo nextest run --release --workspace -E 'test(snapshots)'
 
-## Servers that tests start by themselves: S3 and MLflow. PostgreSQL is taken from the system.
+## Servers that tests start by themselves, S3 and MLflow, and clients of trackers. PostgreSQL is taken from the system.
 services: $(SERVICES)/ready
 
 $(SERVICES)/ready: crates/app/tests/services.txt
-	@echo "servers for tests: SeaweedFS and MLflow (220 MB, 900 MB on disk), into $(SERVICES)"
+	@echo "servers for tests: SeaweedFS and MLflow, and the clients wandb and trackio (260 MB, 1.05 GB on disk), into $(SERVICES)"
 	$(environment)
 	@touch $@
 

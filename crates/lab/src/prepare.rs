@@ -172,6 +172,7 @@ async fn check_and_plan(session: &Session, claimed: &mut ClaimedArtifacts) -> Re
     let experiment = &session.experiment;
     let mut mistakes = Vec::new();
     let identities = check_models(session, &mut mistakes).await?;
+    check_trackers(session, &mut mistakes).await;
     let found = survey(session, &mut mistakes).await?;
     let imported = import(session, &mut mistakes).await?;
     let Some(source) = found.source.clone().filter(|_| mistakes.is_empty()) else {
@@ -214,6 +215,17 @@ async fn check_and_plan(session: &Session, claimed: &mut ClaimedArtifacts) -> Re
         sources,
         facts,
     })
+}
+
+/// Checks whether the Python packages that trackers need are there.
+async fn check_trackers(session: &Session, mistakes: &mut Vec<String>) {
+    for tracker in &session.experiment.track {
+        let Some(package) = tracker.python_package() else { continue };
+        let checked = tokio::task::spawn_blocking(move || rag::python::check_package(package)).await;
+        if let Ok(Err(failure)) = checked {
+            mistakes.push(format!("track.{}: {failure}", tracker.name()));
+        }
+    }
 }
 
 /// Checks whether enrichers that make vectors can make them with the embedders and the chunkers that they are combined

@@ -19,11 +19,13 @@
 mod component;
 mod definition;
 mod failure;
+mod package;
 mod process;
 mod system;
 
 pub use crate::lines::interrupt;
 pub use failure::{Failure, FailureKind};
+pub use package::{PackageFailure, PackageProcess, check_package};
 
 pub(crate) use component::{StageFunction, runs_function};
 pub(crate) use system::{SystemFunction, SystemScript, SystemSignature};

@@ -12,7 +12,8 @@ use crate::{
   reverie track
   reverie track -f books.toml --run manuals-0123456789ab
 
-Where: `mlflow = { uri = \"http://127.0.0.1:5000\" }` under [track]. A run does
+Where: `mlflow = { uri = \"http://127.0.0.1:5000\" }`, `wandb = {}` or
+`trackio = {}` under [track]. A run does
 the same while it goes on; this is for what it could not show because the
 server was away, or because there was no [track] yet. What a tracker
 has already is not sent again.")]

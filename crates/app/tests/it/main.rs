@@ -47,6 +47,7 @@ mod mlflow;
 mod mlflow_server;
 mod noise;
 mod one_path;
+mod package_trackers;
 mod paid_texts;
 mod parse;
 mod past_runs;

@@ -114,7 +114,7 @@ pub async fn catch_up(session: &Session, run: Option<&str>) -> Result<Vec<String
     })?;
     let folder = runs.join(&run);
     let mut reader = RunReader::new(folder.clone(), &run, recorded_experiment(session, &folder)?);
-    let view = reader.look()?;
+    let view = RunView { is_last: true, ..reader.look()? };
     if view.started_ms == 0 {
         return Err(Error::NotFound(format!("there is no run `{run}` in {}", runs.display())));
     }
@@ -134,8 +134,8 @@ pub async fn catch_up(session: &Session, run: Option<&str>) -> Result<Vec<String
     Ok(lines)
 }
 
-/// The experiment as it was when a run was recorded.
-fn recorded_experiment(session: &Session, folder: &std::path::Path) -> Result<Arc<Experiment>, Error> {
+/// The experiment as it was when a run was recorded. Where it had secrets, it has other texts.
+pub(crate) fn recorded_experiment(session: &Session, folder: &std::path::Path) -> Result<Arc<Experiment>, Error> {
     let path: PathBuf = RunFileName::Experiment.within(folder);
     let text = std::fs::read_to_string(&path).map_err(|source| Error::file("read", &path, source))?;
     let parsed = Experiment::parse(&text, &session.experiment.base);
@@ -223,7 +223,7 @@ async fn read_until_stopped(
         let Some((again, view)) = read(reader).await else { return };
         reader = again;
         match view {
-            Ok(view) => _ = sender.send(Some((Arc::new(view), last))),
+            Ok(view) => _ = sender.send(Some((Arc::new(RunView { is_last: last, ..view }), last))),
             Err(error) => run_context.log("track_failed", json!({ "error": crate::error_chain(&error) })),
         }
         if last {

@@ -7,10 +7,15 @@
 //! nothing is there twice after a run was resumed.
 
 mod follow;
+mod leaderboard;
 mod mlflow;
 mod observe;
+mod python;
+mod trackio;
 mod view;
+mod wandb;
 
+pub(crate) use follow::recorded_experiment;
 pub use follow::{Tracking, catch_up, follow};
 pub(crate) use observe::{Observer, StepLog, score_point};
 pub use view::{DataVersion, RunState, RunView, ScorePoint, UsagePoint};
@@ -37,6 +42,8 @@ fn open(config: &TrackerConfig, environment: &Environment) -> Result<Box<dyn Tra
     let pace = config.build(())?;
     match config {
         TrackerConfig::Mlflow(config) => mlflow::open(config, pace, environment),
+        TrackerConfig::Wandb(config) => Ok(wandb::open(config, pace, environment)),
+        TrackerConfig::Trackio(config) => Ok(trackio::open(config, pace)),
     }
 }
 

@@ -3,6 +3,7 @@
 
 use crate::{
     Error, board::Board, layout::RunFileName, operator::Operator, plan::trial, results::Results, spec::Experiment,
+    task::RowFailure,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -83,6 +84,17 @@ pub struct ScorePoint {
     pub time_ms: i64,
 }
 
+/// A place in the event log that trackers show as one step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RunPoint {
+    /// The run started, for the first time or again.
+    Start,
+    /// The usage of this index in [`RunView::usage`].
+    Usage(usize),
+    /// The score of this index in [`RunView::scores`].
+    Score(usize),
+}
+
 /// Everything that can be shown of a run.
 #[derive(Debug, Clone)]
 pub struct RunView {
@@ -106,8 +118,12 @@ pub struct RunView {
     pub usage: Vec<UsagePoint>,
     /// The scores so far, in the order in which they were found.
     pub scores: Vec<ScorePoint>,
+    /// Starts, usage and scores in the order of the log. A longer log only adds to the end of the list.
+    pub(super) points: Vec<RunPoint>,
     /// The results, once the run has ended: without passages and long texts, which are in `folder`.
     pub results: Option<Arc<Results>>,
+    /// Whether this is the last view that its tracker is given.
+    pub(super) is_last: bool,
     /// The run's folder.
     pub(super) folder: PathBuf,
     /// The leaderboard of the results.
@@ -130,7 +146,9 @@ impl RunView {
             corpus: None,
             usage: Vec::new(),
             scores: Vec::new(),
+            points: Vec::new(),
             results: None,
+            is_last: false,
             folder: PathBuf::new(),
             board: None,
             report: None,
@@ -165,6 +183,21 @@ pub(crate) struct TaskFailure {
     pub(crate) reason: String,
     /// What it was to do.
     pub(crate) label: String,
+    /// How many tasks, or rows of a task, failed so.
+    #[serde(default = "one")]
+    pub(crate) count: usize,
+}
+
+fn one() -> usize {
+    1
+}
+
+/// A task of which some rows have no result.
+#[derive(Deserialize)]
+struct PartialTask {
+    operator: Operator,
+    label: String,
+    failures: Vec<RowFailure>,
 }
 
 impl RunReader {
@@ -227,11 +260,24 @@ impl RunReader {
         self.view.scores.iter().any(|point| point.trial == trial && point.metric == metric)
     }
 
+    /// Notes why rows of a task have no result.
+    fn take_rows(&mut self, line: &[u8]) {
+        let task = serde_json::from_slice::<Event>(line).ok().and_then(|event| event.parse::<PartialTask>().ok());
+        let Some(PartialTask { operator, label, failures }) = task else { return };
+        self.failures.extend(failures.into_iter().map(|RowFailure { reason, count, example }| {
+            let label = format!("{label}: {example}");
+            TaskFailure { operator, reason, label, count }
+        }));
+    }
+
     fn line(&mut self, line: &[u8]) {
         // Most lines are about tasks, and of those only scores matter.
         let holds = |word: &str| line.windows(word.len()).any(|window| window == word.as_bytes());
         let head = String::from_utf8_lossy(&line[..line.len().min(64)]);
         let is = |kind: &str| head.contains(&format!("\"kind\":\"{kind}\""));
+        if (is("task_partial") || is("task_finished")) && holds("\"failures\":[") {
+            self.take_rows(line);
+        }
         if is("task_finished") {
             self.tasks += 1;
             if !holds("\"operator\":\"score\"") && !holds("\"operator\":\"judge\"") {
@@ -248,12 +294,13 @@ impl RunReader {
             "task_failed" => self.failures.extend(event.parse::<TaskFailure>()),
             "run_started" => self.start(&event),
             "run_finished" => self.end(&event, RunState::Finished),
-            "run_interrupted" => self.end(&event, RunState::Interrupted),
+            "run_interrupted" | "run_continued" => self.end(&event, RunState::Interrupted),
             "run_failed" => self.end(&event, RunState::Failed),
             "usage" => {
                 let Ok(used) = event.parse::<UsagePoint>() else { return };
                 self.process = used;
                 let before = self.before;
+                self.view.points.push(RunPoint::Usage(self.view.usage.len()));
                 self.view.usage.push(UsagePoint {
                     step: self.view.usage.len() as i64,
                     time_ms: event.time_ms,
@@ -268,6 +315,7 @@ impl RunReader {
                 // A resumed search repeats its steps in the log.
                 let name = (point.trial.clone(), point.metric.clone(), point.questions, point.mean.to_bits());
                 if self.seen.insert(name) {
+                    self.view.points.push(RunPoint::Score(self.view.scores.len()));
                     self.view.scores.push(ScorePoint { time_ms: event.time_ms, ..point });
                 }
             }
@@ -277,6 +325,7 @@ impl RunReader {
 
     fn start(&mut self, event: &Event) {
         let view = &mut self.view;
+        view.points.push(RunPoint::Start);
         if view.started_ms == 0 {
             view.started_ms = event.time_ms;
         }
@@ -381,6 +430,8 @@ mod tests {
         assert_eq!(reader.look().unwrap().state, RunState::Interrupted);
         let whole = super::tests::reader(folder.path()).look().unwrap();
         assert_eq!((whole.usage, whole.state), (view.usage, RunState::Interrupted), "read at once it is the same");
+        use RunPoint::{Start, Usage};
+        assert_eq!(whole.points, [Start, Usage(0), Start, Usage(1), Usage(2)], "in the order of the log");
     }
 
     #[test]

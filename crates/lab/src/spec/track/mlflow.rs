@@ -11,7 +11,7 @@
 use super::{Pace, TrackerSettingsError};
 use reqwest::Url;
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 pub(super) const VERSION: u32 = 1;
 
@@ -52,13 +52,7 @@ impl Default for Config {
 impl Config {
     pub(super) fn build(&self, (): ()) -> Result<Pace, TrackerSettingsError> {
         let refused = TrackerSettingsError;
-        let seconds = |name: &str, value: f64, least: f64| {
-            let fits = (least..=3600.0).contains(&value);
-            fits.then(|| Duration::from_secs_f64(value))
-                .ok_or_else(|| refused(format!("`{name}` must be from {least} to 3600")))
-        };
-        let every = seconds("every_seconds", self.every_seconds, 0.1)?;
-        let wait = seconds("wait_seconds", self.wait_seconds, 0.0)?;
+        let pace = Pace::new(self.every_seconds, self.wait_seconds)?;
         if let Some(key) = self.tags.keys().find(|key| legal_key(key) != **key || is_ours(key)) {
             return Err(refused(format!(
                 "`tags`: `{key}` cannot be the name of one of your own tags: use letters, digits, `_ - . / :` and spaces, and begin with neither `mlflow.` nor `reverie.`"
@@ -68,7 +62,7 @@ impl Config {
             return Err(refused("`experiment` must have from 1 to 500 characters".to_owned()));
         }
         self.address()?;
-        Ok(Pace { every, wait })
+        Ok(pace)
     }
 
     /// The server's address without a slash at its end.

@@ -5,11 +5,11 @@
 
 use super::files::{self, ArtifactFile};
 use crate::{
-    board::{self, Board, Cell, ColumnKind},
+    board::{Board, Cell, ColumnKind},
     plan::{Trial, TrialKind},
     results::Results,
     spec::legal_key,
-    track::{DataVersion, RunState, RunView},
+    track::{DataVersion, RunState, RunView, leaderboard::pipeline},
     warning::Warning,
 };
 use rag::PipelineConfig;
@@ -231,12 +231,6 @@ fn add_results(wanted: &mut WantedRun, view: &RunView, results: &Results, board:
 fn warnings_text<'a>(warnings: impl Iterator<Item = &'a Warning>) -> String {
     let lines = warnings.map(|warning| format!("{}: {}", warning.code.name(), warning.text));
     lines.collect::<Vec<_>>().join("\n")
-}
-
-/// The differences between a trial and the others, in a few words.
-fn pipeline(trial: &Trial, trials: &[Trial]) -> String {
-    let labels = board::varying(trials).into_iter().filter_map(|name| trial.labels.get(&name));
-    labels.map(String::as_str).collect::<Vec<_>>().join(" · ")
 }
 
 /// One parameter for each axis, and one for each setting that all trials have

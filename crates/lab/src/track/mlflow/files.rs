@@ -2,10 +2,10 @@
 //! experiment, and tables of questions for MLflow's pages and other programs.
 
 use crate::{
-    board::{Board, BoardRow, ColumnKind},
+    board::Board,
     layout::RunFileName,
     results::{QuestionResult, Results, TrialResult},
-    track::RunView,
+    track::{RunView, leaderboard},
 };
 use bytes::Bytes;
 use eval::{Dataset, Score};
@@ -129,19 +129,8 @@ fn row(results: &Results, i: usize, found: &QuestionResult) -> Vec<Value> {
 
 /// The trials, best first, with the mean of each metric.
 fn leaderboard(board: &Board) -> ArtifactFile {
-    let is_shown = |kind| matches!(kind, ColumnKind::Axis | ColumnKind::Objective | ColumnKind::Metric);
-    let names = board.columns.iter().filter(|column| is_shown(column.kind)).map(|column| column.name.clone());
-    let row = |row: &BoardRow| {
-        let cells = board.columns.iter().zip(&row.cells).filter(|(column, _)| is_shown(column.kind));
-        let values = cells.map(|(_, cell)| cell.text().map_or_else(|| json!(cell.number()), |text| json!(text)));
-        std::iter::once(json!(row.id)).chain(values).collect()
-    };
-    let rows: Vec<Vec<Value>> = board.rows.iter().map(row).collect();
-    ArtifactFile::table(
-        "leaderboard.json",
-        &std::iter::once("trial".to_owned()).chain(names).collect::<Vec<_>>(),
-        &rows,
-    )
+    let (columns, rows) = leaderboard::table(board);
+    ArtifactFile::table("leaderboard.json", &columns, &rows)
 }
 
 #[cfg(test)]
