@@ -44,6 +44,14 @@ describe("blocks of a text", () => {
     const { blocks } = blockedText("x".repeat(10_000));
     expect([0, 3999, 4000, 9999, 20_000].map((at) => blockAt(blocks, at))).toEqual([0, 0, 1, 2, 2]);
   });
+  it("of a line of 10 MB without a space are cut in a moment", () => {
+    const text = "x".repeat(10_000_000);
+    const began = performance.now();
+    const blocks = blocksOf(text);
+    const lines = blocks.reduce((sum, block) => sum + linesOf(text, block, 100), 0);
+    expect([blocks.length, lines]).toEqual([2500, 100_000]);
+    expect(performance.now() - began).toBeLessThan(2000);
+  });
   it("have about as many lines as they take", () => {
     expect(linesOf("ab\n\ncdefgh", { from: 0, to: 10 }, 3)).toBe(4);
   });

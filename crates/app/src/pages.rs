@@ -65,8 +65,15 @@ impl ServedPages {
         let routes = service.clone().routes();
         let audit = AuditLog::begin(io::stderr()).map_err(CommandFailure::runtime)?;
         let watching = keys.map(|keys| AbortOnDropHandle::new(tokio::spawn(keys.watch(audit))));
+        let ending = AbortOnDropHandle::new(tokio::spawn({
+            let (service, stop) = (service.clone(), stop.clone());
+            async move {
+                stop.cancelled().await;
+                service.end_streams();
+            }
+        }));
         let task = tokio::spawn(async move {
-            let _watching = watching;
+            let _tasks = (watching, ending);
             let served = serve_guarded(listener, None, routes, settings, stop).await.map(drop);
             service.finish().await;
             served

@@ -26,6 +26,11 @@ impl PageError {
         Self { status: StatusCode::CONFLICT, message: message.into() }
     }
 
+    /// A request with more bytes than are read.
+    pub(crate) fn too_large(message: impl Into<String>) -> Self {
+        Self { status: StatusCode::PAYLOAD_TOO_LARGE, message: message.into() }
+    }
+
     /// A request that has to be changed.
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self { status: StatusCode::BAD_REQUEST, message: message.into() }

@@ -103,7 +103,7 @@ pub fn plot(results: &Results) -> Result<String, serde_json::Error> {
 }
 
 /// The stamp by which a page recognizes its own parts.
-fn stamp(parts: &[(String, ScriptJson)]) -> Key {
+pub(crate) fn stamp(parts: &[(String, ScriptJson)]) -> Key {
     let whole =
         |key: KeyBuilder, (name, json): &(String, ScriptJson)| key.key(name, &Key::of_bytes(json.text().as_bytes()));
     parts.iter().fold(KeyBuilder::new("report parts"), whole).finish()

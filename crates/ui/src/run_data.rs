@@ -4,7 +4,7 @@
 use crate::{
     error::PageError,
     recent::RecentlyOpened,
-    report::{DATA_VERSION, ReportContent},
+    report::{DATA_VERSION, ReportContent, stamp},
 };
 use lab::{Error, Session, layout, layout::RunFileName};
 use serde::Deserialize;
@@ -22,14 +22,16 @@ const MOST_RUNS: usize = 4;
 pub(crate) struct RunData {
     /// As JSON.
     pub(crate) overview: String,
+    /// By this, a page recognizes the parts of its overview: a run that goes on after its end writes others.
+    stamp: String,
     parts: PartPlace,
 }
 
 enum PartPlace {
     /// By name, as JSON.
     Memory(HashMap<String, String>),
-    /// Scripts in a folder, which carry this stamp.
-    Folder(PathBuf, String),
+    /// Scripts in a folder, which carry the stamp.
+    Folder(PathBuf),
 }
 
 /// What is read of an overview.
@@ -51,12 +53,20 @@ impl RunData {
         if let Ok(Some(data)) = read.await {
             return Ok(data);
         }
+        if !RunFileName::Results.within(&session.workspace().run_folder(run)).exists() {
+            let absent =
+                format!("there are no results of a run `{run}`: it has not finished, or it is not in this store");
+            return Err(PageError::not_found(absent));
+        }
         let results = session.workspace().results(run).await?;
         let made = tokio::task::spawn_blocking(move || {
-            let ReportContent { overview, parts } = ReportContent::of(&results, &[])?;
+            let ReportContent { mut overview, parts } = ReportContent::of(&results, &[])?;
+            let stamp = stamp(&parts).short();
+            overview.stamp = Some(stamp.clone());
             let parts = parts.into_iter().map(|(name, json)| (name, json.into_text())).collect();
             Ok::<_, serde_json::Error>(Self {
                 overview: serde_json::to_string(&overview)?,
+                stamp,
                 parts: PartPlace::Memory(parts),
             })
         });
@@ -77,20 +87,25 @@ impl RunData {
         if head.data_version != DATA_VERSION {
             return None;
         }
+        let stamp = head.stamp?;
         let parts = match head.folder {
-            Some(name) if name == layout::report_parts() => PartPlace::Folder(folder.join(name), head.stamp?),
+            Some(name) if name == layout::report_parts() => PartPlace::Folder(folder.join(name)),
             Some(_) => return None,
             None => PartPlace::Memory(inline_parts(&page)),
         };
-        Some(Self { overview: overview.to_owned(), parts })
+        Some(Self { overview: overview.to_owned(), stamp, parts })
     }
 
-    /// A part, as JSON.
-    pub(crate) fn part(&self, name: &str) -> Result<String, PageError> {
+    /// A part, as JSON. With the stamp of an overview, only a part that belongs to it.
+    pub(crate) fn part(&self, name: &str, stamp: Option<&str>) -> Result<String, PageError> {
         let absent = || PageError::not_found(format!("this run has no part `{name}`"));
+        if stamp.is_some_and(|stamp| stamp != self.stamp) {
+            return Err(PageError::conflict("this run has new results, to which what is shown does not belong"));
+        }
         match &self.parts {
             PartPlace::Memory(parts) => parts.get(name).cloned().ok_or_else(absent),
-            PartPlace::Folder(folder, stamp) => {
+            PartPlace::Folder(folder) => {
+                let stamp = &self.stamp;
                 if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
                     return Err(absent());
                 }

@@ -25,6 +25,22 @@ export function useWidth(ref: RefObject<HTMLElement>): number {
   return width;
 }
 
+/** Whether the content of an element is larger than the element, so that the tab key has to stop at it for scrolling. */
+export function useOverflow(ref: RefObject<HTMLElement>): boolean {
+  const [isLarger, setLarger] = useState(false);
+  useLayoutEffect(() => {
+    const node = ref.current;
+    if (!node) return;
+    const measure = () => setLarger(node.scrollWidth > node.clientWidth + 1 || node.scrollHeight > node.clientHeight + 1);
+    measure();
+    const observer = new ResizeObserver(measure);
+    observer.observe(node);
+    for (const child of node.children) observer.observe(child);
+    return () => observer.disconnect();
+  }, []);
+  return isLarger;
+}
+
 function followMedia(query: string): Signal<boolean> {
   const media = matchMedia(query);
   const matches = signal(media.matches);

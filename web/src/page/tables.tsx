@@ -1,14 +1,18 @@
 // Pieces of tables, and the boxes in which they are scrolled.
 
 import type { ComponentChildren } from "preact";
+import { useRef } from "preact/hooks";
 import type { Order } from "../run/address";
 import { fixed, shortened } from "../words";
+import { useOverflow } from "./size";
 import { LongText } from "./text";
 
 /** A box that is scrolled, also with keys; its label names it for screen readers. */
 export function Scroll({ label, labelledBy, children, ...rest }: { label?: string; labelledBy?: string; children: ComponentChildren; class?: string }) {
+  const box = useRef<HTMLDivElement>(null);
+  const isScrolled = useOverflow(box);
   return (
-    <div class={`scroll ${rest.class ?? ""}`.trim()} tabIndex={0} role="group" aria-label={label} aria-labelledby={labelledBy}>
+    <div class={`scroll ${rest.class ?? ""}`.trim()} ref={box} tabIndex={isScrolled ? 0 : undefined} role="group" aria-label={label} aria-labelledby={labelledBy}>
       {children}
     </div>
   );

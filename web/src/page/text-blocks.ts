@@ -23,10 +23,12 @@ export function blocksOf(text: string): TextRange[] {
   while (from < text.length) {
     let to = Math.min(text.length, from + BLOCK_LENGTH);
     if (to < text.length) {
+      // Only the second half is searched: a search through all that comes before would take minutes in a line of 10 MB.
       const half = from + BLOCK_LENGTH / 2;
-      const line = text.lastIndexOf("\n", to - 1);
-      const space = line >= half ? line : text.lastIndexOf(" ", to - 1);
-      if (space >= half) to = space + 1;
+      const ending = text.slice(half, to);
+      const line = ending.lastIndexOf("\n");
+      const space = line >= 0 ? line : ending.lastIndexOf(" ");
+      if (space >= 0) to = half + space + 1;
       // A character of two code units stays whole.
       else if (/[\uDC00-\uDFFF]/.test(text[to])) to -= 1;
     }
@@ -108,14 +110,10 @@ export function segmentsOf<C extends TextRange, E extends TextRange>(block: Text
 
 /** About how many lines a block takes if a line has so many characters. */
 export function linesOf(text: string, block: TextRange, lineLength: number): number {
-  let lines = 0;
-  for (let at = block.from; at < block.to;) {
-    const end = text.indexOf("\n", at);
-    const to = end < 0 || end >= block.to ? block.to : end + 1;
-    lines += Math.max(1, Math.ceil((to - at) / lineLength));
-    at = to;
-  }
-  return lines;
+  // Cut first, so that the search for the end of a line ends with the block.
+  const pieces = text.slice(block.from, block.to).split("\n");
+  if (pieces.at(-1) === "") pieces.pop();
+  return pieces.reduce((lines, piece) => lines + Math.max(1, Math.ceil(piece.length / lineLength)), 0);
 }
 
 const MOST_MATCHES = 1000;

@@ -138,16 +138,17 @@ function Block({ shown, block, isWanted, marks }: { shown: BlockedText; block: T
 
 function Pieces({ text, segments }: { text: string; segments: Segment<ChunkMark, EvidenceMark>[] }) {
   const drawn: ComponentChild[] = [];
+  const free = freeMargins(text, segments);
   for (let i = 0; i < segments.length; i += 1) {
     const { table } = segments[i];
     if (!table) {
-      drawn.push(<Piece key={segments[i].from} text={text} segment={segments[i]} before={segments[i - 1]} />);
+      drawn.push(<Piece key={segments[i].from} text={text} segment={segments[i]} isMarginFree={free[i]} />);
       continue;
     }
     // The segments of a table stand in one frame. A frame goes on in the next block.
     const inside: ComponentChild[] = [];
     const first = i;
-    for (; i < segments.length && segments[i].table === table; i += 1) inside.push(<Piece key={segments[i].from} text={text} segment={segments[i]} before={segments[i - 1]} />);
+    for (; i < segments.length && segments[i].table === table; i += 1) inside.push(<Piece key={segments[i].from} text={text} segment={segments[i]} isMarginFree={free[i]} />);
     i -= 1;
     const sides = `${segments[first].from > table.from ? " continued" : ""}${segments[i].to < table.to ? " goes-on" : ""}`;
     drawn.push(<div key={`table ${segments[first].from}`} class={`table-frame${sides}`} role="group" aria-label="Table">{inside}</div>);
@@ -155,7 +156,17 @@ function Pieces({ text, segments }: { text: string; segments: Segment<ChunkMark,
   return <>{drawn}</>;
 }
 
-function Piece({ text, segment, before }: { text: string; segment: Segment<ChunkMark, EvidenceMark>; before: Segment<ChunkMark, EvidenceMark> | undefined }) {
+/** For each segment, whether the margin beside its line is likely to be free: no number of a chunk stands there yet. */
+function freeMargins(text: string, segments: Segment<ChunkMark, EvidenceMark>[]): boolean[] {
+  let taken = -1;
+  return segments.map(({ from, starting }) => {
+    const isFree = taken < 0 || text.slice(taken, from).includes("\n");
+    if (starting.length) taken = from;
+    return isFree;
+  });
+}
+
+function Piece({ text, segment, isMarginFree }: { text: string; segment: Segment<ChunkMark, EvidenceMark>; isMarginFree: boolean }) {
   const { chunks, evidence, isMatch, from, to } = segment;
   const names = chunks.length ? ["chunk"] : [];
   if (chunks.length === 1) names.push(chunks[0].place % 2 ? "odd" : "even");
@@ -167,10 +178,11 @@ function Piece({ text, segment, before }: { text: string; segment: Segment<Chunk
   if (evidence.length) {
     const words = evidence.map((one) => one.words).join("; ");
     const { href } = evidence[0];
-    content = href === null ? <mark class="evidence" title={words}>{content}</mark> : <a class="evidence" href={href} title={words}><mark>{content}</mark></a>;
+    // A quote that is cut by chunks is one stop of the tab key.
+    const tabIndex = evidence[0].from < from ? -1 : undefined;
+    content = href === null ? <mark class="evidence" title={words}>{content}</mark> : <a class="evidence" href={href} title={words} tabIndex={tabIndex}><mark>{content}</mark></a>;
   }
   // A number stands in the margin, or in the text if the margin of this line is likely to be taken.
-  const isMarginFree = !before || before.starting.length === 0 || text.slice(before.from, before.to).includes("\n");
   return (
     <>
       {segment.pages.map((page) => <span key={page} class="page-mark" data-page={page} />)}

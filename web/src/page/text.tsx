@@ -26,9 +26,10 @@ export function useLength(text: string): { length: number; more: preact.Componen
   return { length, more: <> <button type="button" class="more-text" onClick={show}>{words}</button></> };
 }
 
+/** `bdi` keeps marks of writing direction in the text from turning around the words that stand after it. */
 export function LongText({ text }: { text: string }) {
   const { length, more } = useLength(text);
-  return <>{length < text.length ? `${cut(text, length)}…` : text}{more}</>;
+  return <><bdi>{length < text.length ? `${cut(text, length)}…` : text}</bdi>{more}</>;
 }
 
 // ---- texts in plots

@@ -2,6 +2,7 @@
 
 import type { ComponentChild } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useOverflow } from "./size";
 
 // Lines beyond the view that are drawn, so that scrolling shows no gaps.
 const SPARE_LINES = 8;
@@ -20,6 +21,7 @@ export function VirtualList({ id, label, count, lineHeight, line, active, isList
   height?: number;
 }) {
   const box = useRef<HTMLDivElement>(null);
+  const isScrolled = useOverflow(box);
   const [view, setView] = useState({ top: 0, height });
   const measure = () => {
     const node = box.current;
@@ -45,7 +47,7 @@ export function VirtualList({ id, label, count, lineHeight, line, active, isList
   for (let index = first; index < last; index += 1) lines.push(line(index, { style: { top: `${index * lineHeight}px` }, "aria-posinset": index + 1, "aria-setsize": count }));
   const activeId = active >= first && active < last ? `${id}-${active}` : undefined;
   return (
-    <div class="virtual" id={id} ref={box} tabIndex={0} role={isListbox ? "listbox" : "list"} aria-label={label} aria-activedescendant={isListbox ? activeId : undefined} onScroll={measure}>
+    <div class="virtual" id={id} ref={box} tabIndex={isListbox || isScrolled ? 0 : undefined} role={isListbox ? "listbox" : "list"} aria-label={label} aria-activedescendant={isListbox ? activeId : undefined} onScroll={measure}>
       <div class="virtual-lines" role="presentation" style={{ height: `${count * lineHeight}px` }}>{lines}</div>
     </div>
   );

@@ -30,7 +30,16 @@ function useSeen(name: string) {
       if (entries.some((entry) => entry.isIntersecting)) setSeen(true);
     }, { rootMargin: "100px" });
     observer.observe(node);
-    return () => observer.disconnect();
+    const load = () => setSeen(true);
+    // Whoever goes through the page with the tab key would pass a picture that is not there yet.
+    const loadForKeys = (event: KeyboardEvent) => { if (event.key === "Tab") load(); };
+    addEventListener("beforeprint", load);
+    addEventListener("keydown", loadForKeys);
+    return () => {
+      observer.disconnect();
+      removeEventListener("beforeprint", load);
+      removeEventListener("keydown", loadForKeys);
+    };
   }, [isSeen]);
   return { ref, isSeen };
 }
@@ -42,7 +51,7 @@ export function MatrixSection({ name }: { name: string }) {
   const { value, busy, problem, retry } = useLoaded(() => (isSeen ? model.parts.matrix(name) : null), [model, isSeen]);
   const matrix = useMemo(() => (value ? readMatrix(value, table.rows.length, overview.questions.length) : null), [value]);
   return (
-    <section id="matrix-section" aria-labelledby="matrix-heading" ref={ref}>
+    <section id="matrix-section" class={matrix ? undefined : "not-loaded"} aria-labelledby="matrix-heading" ref={ref}>
       <h2 id="matrix-heading" tabIndex={-1}>Questions and trials</h2>
       <p class="hint" id="matrix-hint">Each row is a trial and each column a question; similar ones are next to each other. Click a cell, or move with the arrow keys and press Enter, to open that trial and question.</p>
       <div id="matrix" aria-busy={busy ? "true" : undefined}>

@@ -4,7 +4,7 @@
 import { effect } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { nameOf } from "../data/columns";
-import { useWidth } from "../page/size";
+import { useOverflow, useWidth } from "../page/size";
 import { FittingText } from "../page/text";
 import { fixed, shortened } from "../words";
 import type { View } from "./address";
@@ -86,6 +86,7 @@ function Plot({ columns }: { columns: PlottedColumn[] }) {
   const { rows, colour, objective } = model.table;
   const holder = useRef<HTMLDivElement>(null);
   const own = useWidth(holder);
+  const isScrolled = useOverflow(holder);
   const [left, right] = [40, 40];
   // As wide as the page, or wider with a scrollbar, so that axes are not too close to each other.
   const width = Math.max(own || 900, (columns.length - 1) * 104 + left + right, 320);
@@ -105,7 +106,7 @@ function Plot({ columns }: { columns: PlottedColumn[] }) {
   }), [rows, columns, width]);
   const axes = useMemo(() => columns.map((column, i) => <Axis key={column.key} column={column} x={x(i)} gap={gap} width={width} isUpper={i % 2 === 1} isLast={i === columns.length - 1} />), [columns, width]);
   return (
-    <div class="wide" id="plot" tabIndex={0} role="group" aria-label="Parallel coordinates of all trials" ref={holder}>
+    <div class="wide" id="plot" tabIndex={isScrolled ? 0 : undefined} role="group" aria-label="Parallel coordinates of all trials" ref={holder}>
       {own === 0 ? null : <svg viewBox={`0 0 ${width} ${HEIGHT}`} width={width} height={HEIGHT} aria-hidden="true"><g>{lines}</g>{axes}</svg>}
     </div>
   );

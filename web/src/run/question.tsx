@@ -1,6 +1,6 @@
 // One question, through all stages.
 
-import { useState } from "preact/hooks";
+import { useContext, useEffect, useState } from "preact/hooks";
 import { lossWords, nameOf, sorted } from "../data/columns";
 import type { BoardRow, EvidenceLoss, PassageText, QuestionPart, SearchRecord, TrialOutcome, TrialPart } from "../data/overview";
 import { type Awaitable, continueWith, together } from "../data/parts";
@@ -8,6 +8,8 @@ import { useLoaded } from "../page/loaded";
 import { Caption, ChosenRow, Head, NumberCell, Problem, Scroll, TextCell } from "../page/tables";
 import { LongText } from "../page/text";
 import { counted, fixed, isKnown, sentence } from "../words";
+import { AskLink } from "./ask-link";
+import { JudgeLabels, LabelContext } from "./labels";
 import { type RunModel, useRun } from "./model";
 import { Retrieved } from "./passages";
 import { reasonOf } from "./questions";
@@ -50,6 +52,9 @@ export function QuestionSection() {
     () => (isChosen ? loadQuestion(model, index, [trial, other].filter(isKnown)) : null),
     [model, index, trial, other],
   );
+  const labels = useContext(LabelContext);
+  const opened = isChosen ? questions[index].id : null;
+  useEffect(() => { if (opened !== null) labels?.open(opened); }, [labels, opened]);
   const heading = isChosen ? `${[trial.id, other?.id].filter(Boolean).join(" and ")} · ${questions[index].id}` : "One question";
   return (
     <section aria-labelledby="question-heading">
@@ -61,6 +66,7 @@ export function QuestionSection() {
           <>
             <Golden held={value.held} />
             <div class="columns">{value.columns.map((column) => <Column key={column.row.id} column={column} index={value.index} held={value.held} />)}</div>
+            <JudgeLabels />
             <EveryTrial held={value.held} />
           </>
         ) : null}
@@ -108,6 +114,7 @@ function Column({ column, index, held }: { column: TrialColumn; index: number; h
   return (
     <div class="column">
       <h3><LongText text={nameOf(row)} /></h3>
+      <AskLink trial={row.id} question={held.golden.question} />
       <Loss own={own} held={held} />
       {own.search === undefined ? null : <Searched search={held.searches?.[own.search]} />}
       <h4>Retrieved</h4>
@@ -115,7 +122,7 @@ function Column({ column, index, held }: { column: TrialColumn; index: number; h
       <h4>Answer</h4>
       <AnswerCard own={own} />
       <h4>Verdicts</h4>
-      <Verdicts own={own} scores={scores} index={index} held={held} />
+      <Verdicts trial={row.id} own={own} scores={scores} index={index} held={held} />
     </div>
   );
 }
@@ -184,7 +191,7 @@ function AnswerCard({ own }: { own: TrialOutcome }) {
   return <div class="card"><div class="body"><LongText text={text} /></div><div class="where">{said.join(" · ")}</div></div>;
 }
 
-function Verdicts({ own, scores, index, held }: { own: TrialOutcome; scores: TrialPart; index: number; held: QuestionPart }) {
+function Verdicts({ trial, own, scores, index, held }: { trial: string; own: TrialOutcome; scores: TrialPart; index: number; held: QuestionPart }) {
   const model = useRun();
   return (
     <dl class="verdicts">
@@ -196,7 +203,7 @@ function Verdicts({ own, scores, index, held }: { own: TrialOutcome; scores: Tri
           <dt key={`${metric.name} name`}>{metric.title}</dt>,
           <dd key={metric.name}>
             {isKnown(score) ? fixed(score) : <LongText text={reasonOf(model, scores, metric.name, index)} />}
-            {isKnown(detail) ? <Folded summary="how it came about">{() => <Account detail={held.details[detail]} />}</Folded> : null}
+            {isKnown(detail) ? <Folded summary="how it came about">{() => <Account detail={held.details[detail]} of={{ question: held.golden.id, trial, metric: metric.name }} />}</Folded> : null}
           </dd>,
         ];
       })}

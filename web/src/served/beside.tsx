@@ -11,6 +11,7 @@ import { LongText } from "../page/text";
 import { fixed, isKnown, sentence } from "../words";
 import { hrefOf } from "./route";
 import { loadOverview } from "./run";
+import { RequestProblem } from "./server";
 
 /** A run, and the trial that answers for it. */
 interface BesideRun {
@@ -19,21 +20,39 @@ interface BesideRun {
   trial: BoardRow | undefined;
 }
 
-async function loadRun(run: string): Promise<BesideRun> {
-  const table = tableOf(await loadOverview(run));
-  const answering = table.overview.board.answering?.trial ?? null;
-  return { run, table, trial: table.rowOf(answering) ?? table.leading };
+/** A run that cannot be shown, and why. */
+interface MissingRun {
+  run: string;
+  problem: string;
 }
+
+async function loadRun(run: string): Promise<BesideRun | MissingRun> {
+  try {
+    const table = tableOf(await loadOverview(run));
+    const answering = table.overview.board.answering?.trial ?? null;
+    return { run, table, trial: table.rowOf(answering) ?? table.leading };
+  } catch (error) {
+    if (!(error instanceof RequestProblem)) throw error;
+    return { run, problem: error.message };
+  }
+}
+
+const isMissing = (run: BesideRun | MissingRun): run is MissingRun => "problem" in run;
 
 export function BesidePage({ runs }: { runs: string[] }) {
   useEffect(() => { document.title = "Reverie: runs side by side"; }, []);
-  const { value, busy, problem, retry } = useLoaded((): Awaitable<BesideRun[]> => together(runs.map(loadRun)), [runs.join(",")]);
+  const { value, busy, problem, retry } = useLoaded((): Awaitable<(BesideRun | MissingRun)[]> => together(runs.map(loadRun)), [runs.join(",")]);
   return (
     <main id="main" tabIndex={-1} class="served" aria-busy={busy ? "true" : undefined}>
       <h1>Runs side by side</h1>
       {busy ? <p class="hint" role="status">Loading {runs.length} runs…</p> : null}
       {problem ? <Problem text={problem} retry={retry} /> : null}
-      {value && !problem ? <Content runs={value} /> : null}
+      {value && !problem ? (
+        <>
+          {value.filter(isMissing).map((one) => <Problem key={one.run} text={`The run ${one.run} cannot be shown: ${one.problem}`} retry={retry} />)}
+          <Content runs={value.filter((one): one is BesideRun => !isMissing(one))} />
+        </>
+      ) : null}
     </main>
   );
 }
@@ -45,6 +64,7 @@ const scoresOf = (run: BesideRun, kind: string, name: string): CellScores | null
 };
 
 function Content({ runs }: { runs: BesideRun[] }) {
+  if (!runs.length) return null;
   return (
     <>
       <section aria-labelledby="verdicts-heading">

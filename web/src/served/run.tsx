@@ -1,14 +1,19 @@
 // The pages of a run whose data comes from the server.
 
 import type { Overview } from "../data/overview";
+import type { ReadPart } from "../data/parts";
 import { useLoaded } from "../page/loaded";
 import { Problem } from "../page/tables";
 import { shortened } from "../words";
 import { type AddressPlace, RunModel } from "../run/model";
+import { AskContext } from "../run/ask-link";
+import { LabelContext } from "../run/labels";
 import { RunPage } from "../run/page";
+import { askHref } from "./ask/address";
+import { ServedLabels } from "./labels";
 import { hrefOf, readRoute } from "./route";
-import { getJson, runPath } from "./server";
-import { useEffect } from "preact/hooks";
+import { RequestProblem, getJson, runPath } from "./server";
+import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
 
 /** The models of runs that are shown, so that a change of the address reaches them. */
 export type OpenRuns = Map<string, RunModel>;
@@ -27,9 +32,21 @@ function placeOf(run: string): AddressPlace {
 
 export const loadOverview = (run: string): Promise<Overview> => getJson<Overview>(runPath(run, "overview"));
 
+/** Reads parts of the results that the overview is of. If the run has others by now, `tellOutdated` is called. */
+const partsOf = (run: string, overview: Overview, tellOutdated: () => void): ReadPart => async (name) => {
+  const stamp = overview.stamp ? `?stamp=${encodeURIComponent(overview.stamp)}` : "";
+  try {
+    return await getJson<unknown>(runPath(run, `parts/${encodeURIComponent(name)}${stamp}`));
+  } catch (error) {
+    if (error instanceof RequestProblem && error.status === 409) tellOutdated();
+    throw error;
+  }
+};
+
 export function RunLoader({ run, openRuns }: { run: string; openRuns: OpenRuns }) {
+  const [outdated, setOutdated] = useState<Overview | null>(null);
   const { value: model, busy, problem, retry } = useLoaded(
-    () => loadOverview(run).then((overview) => new RunModel(overview, (name) => getJson(runPath(run, `parts/${encodeURIComponent(name)}`)), placeOf(run))),
+    () => loadOverview(run).then((overview) => new RunModel(overview, partsOf(run, overview, () => setOutdated(overview)), placeOf(run))),
     [run],
   );
   useEffect(() => {
@@ -41,7 +58,9 @@ export function RunLoader({ run, openRuns }: { run: string; openRuns: OpenRuns }
       model.dispose();
     };
   }, [model]);
-  if (model && !problem) return <RunPage model={model} />;
+  const labels = useMemo(() => new ServedLabels(run), [run]);
+  const askTrial = useCallback((trial: string, question: string) => askHref({ run, trials: [trial], question }), [run]);
+  if (model && !problem) return <AskContext.Provider value={askTrial}><LabelContext.Provider value={labels}>{outdated === model.overview ? <NewResults show={retry} /> : null}<RunPage model={model} /></LabelContext.Provider></AskContext.Provider>;
   return (
     <main id="main" tabIndex={-1}>
       <h1>{run}</h1>
@@ -55,3 +74,8 @@ export function RunLoader({ run, openRuns }: { run: string; openRuns: OpenRuns }
     </main>
   );
 }
+
+/** The run went on after this page was opened. What is shown stays until the user wants the new results. */
+const NewResults = ({ show }: { show(): void }) => (
+  <div class="wrap"><p class="notice" role="status" id="new-results">This run has new results since this page was opened. <button type="button" onClick={show}>Show the new results</button></p></div>
+);

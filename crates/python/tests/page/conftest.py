@@ -39,6 +39,27 @@ def opened(browser):
     assert all(url.startswith(("file://", "about:")) for url in opened.requests), opened.requests
 
 
+@pytest.fixture
+def visit(browser):
+    """Opens pages in browsers of their own; nothing may go wrong in any of them, and nothing is asked of another host."""
+    contexts, errors, hosts = [], [], set()
+
+    def open_page(address: str, **settings):
+        context = browser.new_context(**{"viewport": {"width": 1200, "height": 900}, **settings})
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("request", lambda request: hosts.add(request.url.split("/")[2]))
+        page.goto(address)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert errors == []
+    assert all(host.startswith("127.0.0.1") for host in hosts if host), hosts
+
+
 @pytest.fixture(scope="session")
 def ran(tmp_path_factory) -> dict:
     """The results of a small experiment that really ran: BM25, eight trials, six questions."""

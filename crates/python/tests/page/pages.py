@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -88,3 +90,14 @@ def served(file: Path, *options: str | Path) -> Iterator[str]:
     finally:
         process.terminate()
         process.wait(60)
+
+
+def ask(url: str, path: str, body: dict | None = None, **headers: str):
+    """The status and the answer of a request that is not a browser's."""
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(f"{url}{path}", data, {"content-type": "application/json", **headers})
+    try:
+        with urllib.request.urlopen(request) as response:
+            return response.status, json.load(response)
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()

@@ -54,7 +54,7 @@ pub(crate) struct ReportOverview<'a> {
     /// The folder of the parts; none if they are in the page.
     pub(super) folder: Option<&'a str>,
     /// The stamp of the parts; `None` if there are no parts.
-    pub(super) stamp: Option<String>,
+    pub(crate) stamp: Option<String>,
 }
 
 /// A [`LossStep`] with the words that the page shows for it.

@@ -28,7 +28,7 @@ const loadText = async (path: string, parser: number): Promise<ReadDocument> => 
   return { document, shown: blockedText(document.text) };
 };
 
-export function DocumentPane({ path, list, view, change }: { path: string; list: DocumentList | null; view: DocumentView; change: Change }) {
+export function DocumentPane({ path, list, isListMissing, view, change }: { path: string; list: DocumentList | null; isListMissing: boolean; view: DocumentView; change: Change }) {
   const parsers = list?.parsers ?? [];
   const { value, busy, problem, retry } = useLoaded(() => loadText(path, view.parser), [path, view.parser]);
   const other = useLoaded(() => (view.with === null ? null : loadText(path, view.with)), [path, view.with]);
@@ -53,7 +53,7 @@ export function DocumentPane({ path, list, view, change }: { path: string; list:
         {pages.length > 1 ? <Chooser label="Go to page" options={[["", "–"], ...pages.map(({ number }): [string, string] => [String(number), String(number)])]} value="" choose={(number) => { if (number) goTo(Number(number)); }} /> : null}
         {hasPages ? <label><input type="checkbox" id="show-picture" checked={view.page !== null} onChange={(event) => change({ page: event.currentTarget.checked ? (pages[0]?.number ?? 1) : null })} /> Show pages as pictures</label> : null}
       </div>
-      {list === null ? <p class="hint">No run has finished yet, so no chunks are shown.</p> : null}
+      {list === null && !isListMissing ? <p class="hint">No run has finished yet, so no chunks are shown.</p> : null}
       {busy ? <p class="hint" role="status" aria-busy="true">Reading the document…</p> : null}
       {problem ? <Problem text={problem} retry={retry} /> : null}
       <div class={`texts${view.with !== null || view.page !== null ? " beside" : ""}`}>

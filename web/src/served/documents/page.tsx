@@ -41,7 +41,8 @@ export function DocumentsPage({ address }: { address: string }) {
       {busy ? <p class="hint" role="status" aria-busy="true">Loading the documents…</p> : null}
       {value?.missing && view.path === null ? <NoRun words={value.missing} retry={retry} /> : null}
       {value?.list && view.path === null ? <List list={value.list} view={view} change={change} /> : null}
-      {value && view.path !== null ? <DocumentPane key={view.path} path={view.path} list={value.list} view={view} change={change} /> : null}
+      {/* A text can be read although the list cannot: the list is that of the last run, the text is in the corpus. */}
+      {(value || problem) && view.path !== null ? <DocumentPane key={view.path} path={view.path} list={value?.list ?? null} isListMissing={problem !== null} view={view} change={change} /> : null}
     </main>
   );
 }
