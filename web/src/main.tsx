@@ -6,6 +6,8 @@ import "./style/plots.css";
 import "./style/served.css";
 import "./style/reading.css";
 import "./style/golden.css";
+import "./style/ask.css";
+import "./style/votes.css";
 import { startReport } from "./report";
 import { startServed } from "./served/app";
 

@@ -61,9 +61,9 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
         "lab",
         &[
             // Words, files and tables.
-            "action error clock number blocking files answers_file artifact layout collections parser_needs cluster search operator warning steering",
+            "action error clock number blocking files append_log answers_file artifact layout collections parser_needs cluster search operator warning",
             // Describe: what an experiment is, and what must be done for it. Pure.
-            "spec plan",
+            "spec plan steering",
             // What a run finds, and what its leaderboard says. Pure.
             "budget results board run_summary detectable",
             // Do tasks, on this machine or on a cluster.
@@ -73,9 +73,9 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
             // Check it as a whole.
             "qualification corpus golden prepare dry_run sampled_plan",
             // Run it.
-            "gather record track live run known_runs",
+            "gather record track live run known_runs steer",
             // Use what was found.
-            "review bundle document document_chunks page_view query promotion versions follow scoring check noise calibration forget",
+            "review votes labels bundle document document_chunks page_view query promotion versions follow scoring check noise calibration forget",
         ],
     ),
     (

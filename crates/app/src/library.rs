@@ -15,18 +15,38 @@ use lab::{Error, PreparedRun, Results, Session, track::Tracking};
 use std::path::PathBuf;
 use tokio_util::sync::CancellationToken;
 
-/// Runs a prepared experiment to its end: results, report, and all files of a
-/// run in the store. The results that are returned lack passages and long texts, as
-/// those of [`Session::run`]. Trackers may still be behind; [`Tracking::finish`] waits
-/// for them.
-pub async fn run(session: &Session, prepared: &PreparedRun) -> (Result<Results, Error>, Tracking) {
+/// A run that has ended.
+pub struct EndedRun {
+    /// The session in which it ended: another one than that in which it began, if a person has changed its plan.
+    pub session: Session,
+    /// What ran in the end.
+    pub prepared: PreparedRun,
+    /// The results, without passages and long texts, as those of [`Session::run`].
+    pub results: Result<Results, Error>,
+    /// The trackers. They may still be behind; [`Tracking::finish`] waits for them.
+    pub tracking: Tracking,
+}
+
+/// Runs a prepared experiment to its end: results, report, and all files of a run in the store. If a person changes its
+/// plan, it goes on as the run in which that was planned. An error without a run means that the changed plan, which could
+/// run when it was checked, no longer can.
+pub async fn run(mut session: Session, mut prepared: PreparedRun) -> Result<EndedRun, Error> {
     // Functions that failed in an earlier run of this process are tried again.
     rag::python::reset_failures();
-    let mut tracking = lab::track::follow(session, prepared);
-    let results = run_and_report(session, prepared).await;
-    // Trackers send the report too, so they stop after it is written.
-    tracking.stop();
-    (results, tracking)
+    loop {
+        let mut tracking = lab::track::follow(&session, &prepared);
+        let results = run_and_report(&session, &prepared).await;
+        // Trackers send the report too, so they stop after it is written.
+        tracking.stop();
+        let may_go_on = matches!(results, Ok(_) | Err(Error::Continued(_)));
+        let next = if may_go_on { session.continued().await? } else { None };
+        let Some((next, planned)) = next else { return Ok(EndedRun { session, prepared, results, tracking }) };
+        for note in tracking.finish().await {
+            next.progress().warn(note);
+        }
+        (session, prepared) = (next, planned);
+        session.progress().warn(format!("a person has changed the plan: the run goes on as {}", prepared.run));
+    }
 }
 
 async fn run_and_report(session: &Session, prepared: &PreparedRun) -> Result<Results, Error> {

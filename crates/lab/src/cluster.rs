@@ -81,11 +81,12 @@ pub trait Cluster: Send + Sync {
     /// If the worker gives no reply.
     async fn call(&self, worker: WorkerId, unit: Vec<u8>) -> Result<Vec<u8>, CallError>;
 
-    /// Asks a worker what it is doing, while it works on its units.
+    /// Asks a worker what it is doing, while it works on its units, and tells it what people have changed: `orders` is
+    /// passed to [`crate::Worker::look`].
     ///
     /// # Errors
     /// If the worker does not answer.
-    async fn look(&self, worker: WorkerId) -> Result<Vec<u8>, CallError>;
+    async fn look(&self, worker: WorkerId, orders: Vec<u8>) -> Result<Vec<u8>, CallError>;
 
     /// Replaces the caps of the budget of this name, which workers divide.
     ///

@@ -77,6 +77,9 @@ pub enum Error {
     /// The run was interrupted; the next run resumes it.
     #[error("interrupted: everything finished so far is kept, and the next `run` goes on from there")]
     Interrupted,
+    /// A person has changed the plan of the run, which goes on as another one ([`crate::Session::continued`]).
+    #[error("its plan was changed: the run goes on as {0}")]
+    Continued(String),
     /// Something that was asked for by name does not exist.
     #[error("{0}")]
     NotFound(String),

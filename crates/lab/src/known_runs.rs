@@ -6,6 +6,7 @@ use crate::{
     layout::{self, RunFileName},
     live::{LiveRun, LiveState, read_live},
     run_summary::RunHead,
+    track::recorded_experiment,
     workspace::RunStart,
 };
 use serde::Serialize;
@@ -83,6 +84,25 @@ pub async fn live_run(session: &Session, run: &str) -> Result<Option<LiveRun>, E
     read_live(session.workspace().store(), run).await
 }
 
+/// A trial that a run has planned.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PlannedChoices {
+    /// Its id.
+    pub trial: String,
+    /// The component on each axis, and each setting by its dotted key, as short texts.
+    pub choices: BTreeMap<String, String>,
+}
+
+/// The trials of a run as they were planned, from its experiment file.
+///
+/// # Errors
+/// If this machine does not have the file, or it cannot be read.
+pub async fn planned_choices(session: &Session, run: &str) -> Result<Vec<PlannedChoices>, Error> {
+    let experiment = recorded_experiment(session, &session.workspace().run_folder(run))?;
+    let planned = |trial: &crate::Trial| PlannedChoices { trial: trial.id.clone(), choices: trial.choices() };
+    Ok(experiment.trials().iter().map(planned).collect())
+}
+
 fn of_live(live: LiveRun, before: Option<KnownRun>) -> KnownRun {
     let is_finished = live.state == LiveState::Finished;
     let known = before.as_ref();
@@ -102,7 +122,7 @@ fn of_live(live: LiveRun, before: Option<KnownRun>) -> KnownRun {
 fn runs_here(folder: &Path) -> Result<Vec<KnownRun>, Error> {
     let entries = Error::allow_missing(folder, std::fs::read_dir(folder))?;
     let folders = entries.into_iter().flatten().flatten().map(|entry| entry.path()).filter(|path| path.is_dir());
-    Ok(folders.filter_map(|folder| finished_run(&folder).or_else(|| unfinished_run(&folder))).collect())
+    Ok(folders.filter_map(|folder| finished_run(&folder).or_else(|| run_without_summary(&folder))).collect())
 }
 
 fn finished_run(folder: &Path) -> Option<KnownRun> {
@@ -120,14 +140,16 @@ fn finished_run(folder: &Path) -> Option<KnownRun> {
     })
 }
 
-/// A run that has a log and no results.
-fn unfinished_run(folder: &Path) -> Option<KnownRun> {
+/// A run that has a log and no summary: it did not finish, or another version wrote its results, or they are damaged.
+fn run_without_summary(folder: &Path) -> Option<KnownRun> {
     let run = folder.file_name()?.to_str()?.to_owned();
     let started_ms = first_start(folder)?;
+    let results = RunFileName::Results.within(folder).metadata().ok().filter(std::fs::Metadata::is_file);
     let experiment = run.rsplit_once('-').map_or(run.as_str(), |(name, _)| name).to_owned();
     let state = match last_end(&RunFileName::Events.within(folder)).as_deref() {
         Some("run_failed") => LiveState::Failed,
-        Some("run_interrupted") => LiveState::Interrupted,
+        Some("run_interrupted" | "run_continued") => LiveState::Interrupted,
+        Some("run_finished") if results.is_some() => LiveState::Finished,
         // It finished, but its results are not there.
         Some(_) => LiveState::Failed,
         None => LiveState::Stalled,
@@ -137,12 +159,18 @@ fn unfinished_run(folder: &Path) -> Option<KnownRun> {
         experiment,
         state,
         started_ms: Some(started_ms),
-        finished_ms: None,
-        overrides: Vec::new(),
+        finished_ms: if state == LiveState::Finished { written_ms(results.as_ref()) } else { None },
+        overrides: RunStart::read(folder).map(|start| start.overrides).unwrap_or_default(),
         trials: None,
         headline: None,
-        has_results: false,
+        has_results: results.is_some(),
     })
+}
+
+/// When a file was written, in milliseconds since 1970.
+fn written_ms(file: Option<&std::fs::Metadata>) -> Option<i64> {
+    let since_1970 = file?.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+    i64::try_from(since_1970.as_millis()).ok()
 }
 
 /// When a run began first, by its event log.
@@ -187,9 +215,15 @@ mod tests {
         );
         folder(runs.path(), "big-zoo-3", &[started, r#"{"time_ms":8,"kind":"task_started"}"#]);
         folder(runs.path(), "zoo-4", &[started, r#"{"time_ms":8,"kind":"run_failed"}"#, started]);
+        let finished = [started, r#"{"time_ms":8,"kind":"run_finished"}"#];
+        folder(runs.path(), "zoo-5", &finished);
+        folder(runs.path(), "zoo-6", &finished);
+        std::fs::write(RunFileName::Results.within(&runs.path().join("zoo-6")), "of another version").unwrap();
         folder(runs.path(), "notes", &["nothing"]);
         let mut found = runs_here(runs.path()).unwrap();
         found.sort_by(|one, other| one.run.cmp(&other.run));
+        let with_results: Vec<_> = found.iter().filter(|run| run.has_results).map(|run| run.run.as_str()).collect();
+        assert_eq!(with_results, ["zoo-6"], "it has no summary, but something to look at");
         let found: Vec<_> = found.iter().map(|run| (run.run.as_str(), run.experiment.as_str(), run.state)).collect();
         use LiveState as Is;
         assert_eq!(
@@ -198,7 +232,9 @@ mod tests {
                 ("big-zoo-3", "big-zoo", Is::Stalled),
                 ("zoo-1", "zoo", Is::Interrupted),
                 ("zoo-2", "zoo", Is::Failed),
-                ("zoo-4", "zoo", Is::Stalled)
+                ("zoo-4", "zoo", Is::Stalled),
+                ("zoo-5", "zoo", Is::Failed),
+                ("zoo-6", "zoo", Is::Finished)
             ]
         );
         assert!(runs_here(&runs.path().join("absent")).unwrap().is_empty());

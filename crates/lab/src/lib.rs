@@ -4,6 +4,7 @@
 
 mod action;
 mod answers_file;
+mod append_log;
 pub mod artifact;
 mod blocking;
 pub mod board;
@@ -29,6 +30,7 @@ mod golden;
 mod healing;
 mod history;
 mod known_runs;
+mod labels;
 pub mod layout;
 mod lineage;
 mod live;
@@ -57,10 +59,12 @@ mod session;
 mod settlement;
 mod setup;
 mod spec;
+mod steer;
 mod steering;
 mod task;
 pub mod track;
 mod versions;
+mod votes;
 mod warning;
 mod worker;
 mod workspace;
@@ -89,7 +93,11 @@ pub use forget::{
     PendingRemoval, RemovedLines, RemovedObjects, counts as removal_counts, pending_removals,
 };
 pub use golden::{AnchoredQuestions, Documents, Golden, GoldenManifest, estimate_golden, generate_golden};
-pub use known_runs::{KnownRun, known_runs, live_run};
+pub use known_runs::{KnownRun, PlannedChoices, known_runs, live_run, planned_choices};
+pub use labels::{
+    JudgeAgreement, JudgeVote, LabelDesk, LabelError, LabelLine, LabelRequest, QuestionLabels, VerdictLabel,
+    labelled_cases, labels_path,
+};
 pub use live::{
     LiveFailure, LiveHistory, LiveProblem, LiveRun, LiveScore, LiveSpending, LiveState, LiveTrial, LiveTrialState,
 };
@@ -119,8 +127,8 @@ pub use results::{
     cut_share,
 };
 pub use review::{
-    Decision, DecisionError, ReviewDesk, ReviewLine, ReviewedQuestion, ReviewerAgreement, has_unwritten_decisions,
-    review_state,
+    Decision, DecisionError, ImportedQuestions, ReviewDesk, ReviewLine, ReviewedQuestion, ReviewerAgreement,
+    has_unwritten_decisions, review_state,
 };
 pub use sampled_plan::{
     ChunkEstimate, Estimate, FEWEST_SAMPLED_FILES, SampledCost, SampledEnding, SampledModelCost, SampledPlan,
@@ -135,12 +143,17 @@ pub use spec::{
     SpecTextError, StageSpec, SystemSpec, SystemVersion, TrackerConfig, TrackerSettingsError, Unanchored, WarningSpec,
     nearest,
 };
+pub use steer::{find_live_run, steer};
 pub use steering::{Act, AppliedAct, PostedAct, Steering, post_act, posted_acts};
 pub use task::{
     read::{ReadContent, content as read_file},
     remove_orphaned_indexes,
 };
 pub use versions::{CurrentVersion, PipelineVersion, VersionPlace};
+pub use votes::{
+    Ballot, ExportedVote, NextBallot, PairVotes, RunAnswers, Side, SideBias, TrialVotes, VoteDesk, VoteError, VoteLine,
+    VoteProgress, VoteRequest, VoteStanding, VoteVerdict, VoteWinner, VotedAnswer, VotedQuestion, votes_path,
+};
 pub use warning::{Warning, WarningCode, WarningKind, WarningTime};
 pub use worker::Worker;
 pub use workspace::{PastRun, Workspace, run_begins_with};

@@ -17,7 +17,8 @@ use crate::{
     track::{Observer, RunReader, TaskFailure},
 };
 use models::{Budget, Caps};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
+use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -82,28 +83,48 @@ pub struct LiveRun {
     /// Why it ended, if it failed.
     #[serde(default)]
     pub note: Option<String>,
+    /// The id of the run as which it went on, if a person has changed its plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continued_as: Option<String>,
     /// The operators, from upstream to downstream.
+    #[serde(default, deserialize_with = "known_items")]
     pub operators: Vec<OperatorProgress>,
     /// Which operator's outputs go to which.
+    #[serde(default, deserialize_with = "known_items")]
     pub flow: Vec<(Operator, Operator)>,
     /// The models that were called.
+    #[serde(default, deserialize_with = "known_items")]
     pub models: Vec<ModelTraffic>,
     /// What was spent, and the caps.
     pub spending: LiveSpending,
     /// Trackers that are behind, and stages without a worker.
+    #[serde(default)]
     pub problems: Vec<LiveProblem>,
     /// What went wrong, in order.
+    #[serde(default)]
     pub warnings: Vec<String>,
     /// Tasks that failed, by operator and reason, the most frequent first.
+    #[serde(default, deserialize_with = "known_items")]
     pub failures: Vec<LiveFailure>,
     /// The metrics whose mean compares trials.
+    #[serde(default)]
     pub objective: Vec<String>,
     /// The trials, in the order of the experiment.
+    #[serde(default, deserialize_with = "known_items")]
     pub trials: Vec<LiveTrial>,
     /// What people did to the run.
+    #[serde(default, deserialize_with = "known_items")]
     pub acts: Vec<AppliedAct>,
     /// How it was going before.
+    #[serde(default)]
     pub history: LiveHistory,
+}
+
+/// Reads a list without the items that this version does not know: the process of the run may be of another version, and
+/// whoever watches it should see the rest.
+fn known_items<'de, D: Deserializer<'de>, T: DeserializeOwned>(list: D) -> Result<Vec<T>, D::Error> {
+    let items = Vec::<Value>::deserialize(list)?;
+    Ok(items.into_iter().filter_map(|item| serde_json::from_value(item).ok()).collect())
 }
 
 /// What a run has spent.
@@ -130,14 +151,14 @@ pub struct LiveProblem {
     pub reason: String,
 }
 
-/// Tasks that failed for one reason.
+/// Tasks, or rows of tasks, that failed for one reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LiveFailure {
     /// The kind of work.
     pub operator: Operator,
     /// Why.
     pub reason: String,
-    /// How many tasks.
+    /// How many tasks and rows.
     pub count: usize,
     /// The first of them.
     pub example: String,
@@ -230,15 +251,23 @@ impl LiveHistory {
 /// If the store cannot be read, or the object is damaged.
 pub(crate) async fn read_live(store: &ArtifactStore, run: &str) -> Result<Option<LiveRun>, Error> {
     let Some(bytes) = store.get_at_most(&layout::live(run), MOST_BYTES).await? else { return Ok(None) };
-    let mut live: LiveRun = serde_json::from_slice(&bytes).map_err(Error::table)?;
+    let unreadable = |error| {
+        Error::Unusable(format!(
+            "the state of the run `{run}` cannot be read: its file is damaged, or another version of reverie wrote it \
+             ({error})"
+        ))
+    };
+    let mut live: LiveRun = serde_json::from_slice(&bytes).map_err(unreadable)?;
     if live.state.is_live() && now_ms() - live.written_ms > STALLED_AFTER_MS {
         live.state = LiveState::Stalled;
     }
-    let last = live.acts.last().map_or(0, |act| act.number);
     if live.state.is_live() {
-        // Acts that the run has not read yet. Acts of earlier starts were posted before this one began.
-        let posted = posted_acts(store, run, last).await?;
-        let is_new = |act: &crate::PostedAct| act.time_ms >= live.started_ms;
+        // Acts that the run has not read yet, or is at work on. Acts of earlier starts were posted before this one began.
+        let applied: BTreeSet<u64> = live.acts.iter().map(|act| act.number).collect();
+        let first = applied.first().copied().unwrap_or_default();
+        let after = (first..).find(|number| !applied.contains(&(number + 1))).filter(|_| first > 0).unwrap_or_default();
+        let posted = posted_acts(store, run, after).await?;
+        let is_new = |act: &crate::PostedAct| act.time_ms >= live.started_ms && !applied.contains(&act.number);
         let pending: Vec<AppliedAct> = posted.into_iter().filter(is_new).map(AppliedAct::pending).collect();
         live.acts.extend(pending);
     }
@@ -247,8 +276,17 @@ pub(crate) async fn read_live(store: &ArtifactStore, run: &str) -> Result<Option
 
 /// Writes how a run is doing, until it is told how the run ended.
 pub(crate) struct LiveWriter {
-    end: Option<oneshot::Sender<(LiveState, Option<String>)>>,
+    end: Option<oneshot::Sender<LiveEnd>>,
     task: JoinHandle<()>,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone)]
+struct LiveEnd {
+    state: LiveState,
+    /// Why, if it failed.
+    note: Option<String>,
+    continued_as: Option<String>,
 }
 
 impl LiveWriter {
@@ -279,7 +317,10 @@ impl LiveWriter {
             loop {
                 let end = tokio::select! {
                     () = tokio::time::sleep(std::mem::replace(&mut next, pause)) => None,
-                    ended = &mut ended => Some(ended.unwrap_or((LiveState::Interrupted, None))),
+                    ended = &mut ended => {
+                        let lost = LiveEnd { state: LiveState::Interrupted, note: None, continued_as: None };
+                        Some(ended.unwrap_or(lost))
+                    }
                 };
                 let live = state.look(end.clone()).await;
                 if let Ok(bytes) = serde_json::to_vec(&live) {
@@ -294,15 +335,15 @@ impl LiveWriter {
         Self { end: Some(end), task }
     }
 
-    /// Writes once more: how the run ended.
-    pub(crate) async fn finish<T>(mut self, result: &Result<T, Error>) {
-        let ended = match result {
+    /// Writes once more: how the run ended, and as which run it goes on.
+    pub(crate) async fn finish<T>(mut self, result: &Result<T, Error>, continued_as: Option<String>) {
+        let (state, note) = match result {
             Ok(_) => (LiveState::Finished, None),
-            Err(Error::Interrupted) => (LiveState::Interrupted, None),
+            Err(Error::Interrupted | Error::Continued(_)) => (LiveState::Interrupted, None),
             Err(error) => (LiveState::Failed, Some(crate::error_chain(error))),
         };
         if let Some(end) = self.end.take() {
-            let _ = end.send(ended);
+            let _ = end.send(LiveEnd { state, note, continued_as });
         }
         let _ = tokio::time::timeout(Duration::from_secs(10), self.task).await;
     }
@@ -328,16 +369,16 @@ struct LiveObserver {
 
 impl LiveObserver {
     /// Writes the scores and the spending that are new into the event log, and returns how the run is doing.
-    async fn look(&mut self, end: Option<(LiveState, Option<String>)>) -> LiveRun {
+    async fn look(&mut self, end: Option<LiveEnd>) -> LiveRun {
         let mut scores = Vec::new();
         if let Some(mut reader) = self.read().await {
             self.observer.observe(&mut reader).await;
             self.reader = Some(reader);
         }
         if let Some(mut reader) = self.read().await {
-            for TaskFailure { operator, reason, label } in reader.take_failures() {
+            for TaskFailure { operator, reason, label, count } in reader.take_failures() {
                 let reason: String = reason.chars().take(LONGEST_REASON).collect();
-                self.failures.entry((operator, reason)).or_insert((0, label)).0 += 1;
+                self.failures.entry((operator, reason)).or_insert((0, label)).0 += count;
             }
             scores = reader.last_scores();
             self.reader = Some(reader);
@@ -346,11 +387,9 @@ impl LiveObserver {
         let total = self.run_context.models().client().meter().total();
         let now = now_ms();
         self.history.add(now, &models, total.cost_usd);
-        let (state, note) = match end {
-            Some(end) => end,
-            None if self.steering.is_paused() => (LiveState::Paused, None),
-            None => (LiveState::Running, None),
-        };
+        let going_on = if self.steering.is_paused() { LiveState::Paused } else { LiveState::Running };
+        let LiveEnd { state, note, continued_as } =
+            end.unwrap_or(LiveEnd { state: going_on, note: None, continued_as: None });
         let problems = self.progress.problems().into_iter();
         LiveRun {
             run: self.run_context.run.clone(),
@@ -359,6 +398,7 @@ impl LiveObserver {
             started_ms: self.started_ms,
             written_ms: now,
             note,
+            continued_as,
             operators,
             flow: self.flow.clone(),
             models,
@@ -442,6 +482,7 @@ fn flow(plan: &Plan) -> Vec<(Operator, Operator)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn model(in_flight: usize, refused_share: f64) -> ModelTraffic {
         ModelTraffic {
@@ -454,6 +495,25 @@ mod tests {
             tokens_per_second: 10.0,
             refused_share,
         }
+    }
+
+    #[test]
+    fn a_state_of_another_version_is_read_without_what_is_not_known() {
+        let act =
+            |act: Value| json!({ "number": 1, "time_ms": 1, "by": "a", "act": act, "outcome": null, "refused": false });
+        let text = json!({
+            "run": "zoo-1", "experiment": "zoo", "state": "running", "started_ms": 1, "written_ms": 2, "mood": "fine",
+            "spending": { "calls": 0, "tokens": 0, "cost_usd": 0.0, "caps": {}, "reached": null },
+            "acts": [act(json!({ "act": "teleport" })), act(json!({ "act": "pause" }))],
+            "flow": [["load", "levitate"], ["load", "score"]],
+        });
+        let live: LiveRun = serde_json::from_value(text.clone()).unwrap();
+        let acts: Vec<String> = live.acts.iter().map(|applied| applied.act.to_string()).collect();
+        assert_eq!((acts, live.flow), (vec!["pause".to_owned()], vec![(Operator::Load, Operator::Score)]));
+        assert_eq!((live.operators, live.trials, live.history), (vec![], vec![], LiveHistory::default()));
+        let mut unknown = text;
+        unknown["state"] = json!("dreaming");
+        assert!(serde_json::from_value::<LiveRun>(unknown).is_err());
     }
 
     #[test]

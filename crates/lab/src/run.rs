@@ -44,9 +44,31 @@ impl Session {
     /// whole.
     ///
     /// # Errors
-    /// [`Error::Interrupted`] after a cancellation, with everything finished kept.
+    /// [`Error::Interrupted`] after a cancellation, with everything finished kept; [`Error::Continued`] if a person has
+    /// changed the plan: [`Session::continued`] goes on.
     pub async fn run(&self, prepared: &PreparedRun) -> Result<Results, Error> {
         Run::new(self, prepared).finish().await
+    }
+
+    /// The session of the experiment that this one became while it ran, because a person has changed its plan: with the
+    /// same store, budget and engine, and prepared. None if nobody has.
+    ///
+    /// # Errors
+    /// As those of [`Session::prepare`].
+    pub async fn continued(&self) -> Result<Option<(Self, PreparedRun)>, Error> {
+        let steering = &self.setup().control.steering;
+        let Some(next) = steering.take_next_run() else { return Ok(None) };
+        let session = self.with_plan(next.experiment);
+        // Until the run has begun, nobody could end a pause.
+        let is_paused = steering.is_paused();
+        if is_paused {
+            steering.set_paused(false);
+        }
+        let prepared = session.prepare().await;
+        if is_paused {
+            steering.set_paused(true);
+        }
+        Ok(Some((session, prepared?)))
     }
 
     /// The results of an interrupted run so far: those of the trials that are scored, marked as
@@ -73,7 +95,12 @@ impl<'a> Run<'a> {
             results = self.run() => results,
             never = steered::follow_acts(session, prepared) => match never {},
         };
-        live.finish(&results).await;
+        let next = session.setup().control.steering.next_run().map(|next| next.run);
+        let next = next.filter(|_| matches!(results, Ok(_) | Err(Error::Continued(_))));
+        if let Err(Error::Continued(next)) = &results {
+            prepared.run_context.log("run_continued", json!({ "as": next }));
+        }
+        live.finish(&results, next).await;
         let (run_context, progress) = (&self.prepared.run_context, &self.session.setup().control.progress);
         let results = settle(run_context.models().client(), progress, results).await;
         if let Some(lost) = run_context.lost_events() {
@@ -93,7 +120,7 @@ impl<'a> Run<'a> {
         // This executes a grid too, in one step.
         let searched = search::search(self).await;
         if let Err(error) = &searched
-            && !matches!(error, Error::Interrupted)
+            && !matches!(error, Error::Interrupted | Error::Continued(_))
         {
             prepared.run_context.log("run_failed", json!({ "error": error_chain(error) }));
         }

@@ -12,9 +12,11 @@ use crate::{
     engine::{Engine, Local},
     error_chain,
     own_files::own_files,
+    progress::Progress,
     results::Results,
     setup::Setup,
     spec::Experiment,
+    steering::Steering,
     task::ModelHandles,
     workspace::Workspace,
 };
@@ -34,7 +36,7 @@ pub struct Session {
     /// session.
     budget: Budget,
     /// Set when the first plan is executed: the workers that load the documents do the run too.
-    engine: OnceCell<Engine>,
+    engine: Arc<OnceCell<Engine>>,
 }
 
 impl Session {
@@ -76,6 +78,26 @@ impl Session {
         Self::of(experiment, self.setup, self.workspace)
     }
 
+    /// A session of another plan of the same run: with the same store, budget and engine.
+    pub(crate) fn with_plan(&self, experiment: Arc<Experiment>) -> Self {
+        self.beside(experiment, self.setup.clone(), self.engine.clone())
+    }
+
+    /// A session of a changed experiment that plans on this machine, while this one runs.
+    pub(crate) fn planning_session(&self, experiment: &Experiment) -> Self {
+        let mut experiment = experiment.clone();
+        experiment.engine.ray = None;
+        let mut setup = self.setup.clone();
+        // Its work is not shown, and is not paused.
+        (setup.control.progress, setup.control.steering) = (Progress::default(), Steering::default());
+        self.beside(Arc::new(experiment), setup, Arc::default())
+    }
+
+    fn beside(&self, experiment: Arc<Experiment>, setup: Setup, engine: Arc<OnceCell<Engine>>) -> Self {
+        let (context, workspace, budget) = (self.context.clone(), self.workspace.clone(), self.budget.clone());
+        Self { experiment, setup, context, workspace, budget, engine }
+    }
+
     fn of(experiment: Experiment, setup: Setup, workspace: Workspace) -> Self {
         let file_caps = experiment.evaluate.budget.run();
         let budget = match (&setup.cluster.shared_budget, &setup.cluster.lessor) {
@@ -83,7 +105,7 @@ impl Session {
             _ => Budget::new(Caps { usd: setup.budget_usd.or(file_caps.usd), ..file_caps }),
         };
         let context = setup.context(experiment.engine.local.cores);
-        let (experiment, engine) = (Arc::new(experiment), OnceCell::new());
+        let (experiment, engine) = (Arc::new(experiment), Arc::default());
         Self { experiment, setup, context, workspace, budget, engine }
     }
 
@@ -113,6 +135,11 @@ impl Session {
     pub(crate) fn corpus_address(&self) -> String {
         let source = &self.experiment.corpus.source;
         if store::is_url(source) { source.clone() } else { self.experiment.path(source).display().to_string() }
+    }
+
+    /// The live table of its runs.
+    pub fn progress(&self) -> &Progress {
+        &self.setup.control.progress
     }
 
     /// The store, the journal and the folders of runs.

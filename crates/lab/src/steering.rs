@@ -8,8 +8,10 @@ use crate::{
     Error,
     clock::{now_ms, utc},
     layout,
+    spec::Experiment,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::{
     collections::BTreeMap,
     fmt,
@@ -59,9 +61,28 @@ pub enum Act {
         /// Calls in flight; 0 counts as 1.
         concurrency: usize,
     },
+    /// Adds a trial: a copy of another one in which settings are replaced. The run goes on under the id of a run in which
+    /// the trial was planned.
+    AddTrial {
+        /// The id of the trial that is copied.
+        like: String,
+        /// The settings that are replaced, by their dotted keys: `retriever.bm25.top_k`.
+        set: BTreeMap<String, Value>,
+    },
+    /// Asks more questions: as many as this, in place of a limit of the experiment (`evaluate.answered`, or else
+    /// `dataset.limit`). The run goes on under the id of a run that was planned so.
+    AskQuestions {
+        /// Questions from the first on.
+        questions: usize,
+    },
 }
 
 impl Act {
+    /// Whether it makes another plan, so that the run goes on as another one.
+    pub fn changes_plan(&self) -> bool {
+        matches!(self, Self::AddTrial { .. } | Self::AskQuestions { .. })
+    }
+
     /// What is wrong with the numbers of an act, if anything is.
     ///
     /// # Errors
@@ -79,7 +100,16 @@ impl Act {
                 }
                 Ok(())
             }
-            Self::Pause {} | Self::Continue {} | Self::StopTrial { .. } | Self::SetLimit { .. } => Ok(()),
+            Self::AddTrial { set, .. } if set.is_empty() => {
+                Err("name a setting to change in the copy, such as `retriever.bm25.top_k`".to_owned())
+            }
+            Self::AskQuestions { questions: 0 } => Err("`questions` must be at least 1".to_owned()),
+            Self::Pause {}
+            | Self::Continue {}
+            | Self::StopTrial { .. }
+            | Self::SetLimit { .. }
+            | Self::AddTrial { .. }
+            | Self::AskQuestions { .. } => Ok(()),
         }
     }
 }
@@ -92,6 +122,11 @@ impl fmt::Display for Act {
             Self::StopTrial { trial } => write!(f, "stop {trial}"),
             Self::SetBudget { .. } => f.write_str("set the budget"),
             Self::SetLimit { model, concurrency } => write!(f, "at most {concurrency} calls of {model} at once"),
+            Self::AddTrial { like, set } => {
+                let settings: Vec<String> = set.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+                write!(f, "add a copy of {like} with {}", settings.join(", "))
+            }
+            Self::AskQuestions { questions } => write!(f, "ask {questions} questions"),
         }
     }
 }
@@ -211,6 +246,16 @@ struct SteeringInner {
     /// Who stopped each trial, by its id.
     stopped: BTreeMap<String, String>,
     applied: Vec<AppliedAct>,
+    /// The run that continues this one.
+    next: Option<NextRun>,
+}
+
+/// The run as which a run goes on after a person has changed its plan.
+#[derive(Debug, Clone)]
+pub(crate) struct NextRun {
+    /// Its id.
+    pub(crate) run: String,
+    pub(crate) experiment: Arc<Experiment>,
 }
 
 impl Default for Steering {
@@ -257,6 +302,22 @@ impl Steering {
     /// Who stopped each trial that was stopped, by the trial's id.
     pub fn stopped_trials(&self) -> BTreeMap<String, String> {
         self.lock().stopped.clone()
+    }
+
+    /// The run that continues this one, once its tasks in flight are done.
+    pub(crate) fn next_run(&self) -> Option<NextRun> {
+        self.lock().next.clone()
+    }
+
+    /// Ends the run softly, so that it goes on as another one.
+    pub(crate) fn set_next_run(&self, next: NextRun) {
+        self.lock().next = Some(next);
+        self.0.changes.send_modify(|changes| *changes += 1);
+    }
+
+    /// Takes the run as which this one goes on.
+    pub(crate) fn take_next_run(&self) -> Option<NextRun> {
+        self.lock().next.take()
     }
 
     /// Records what was done about an act.

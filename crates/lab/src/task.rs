@@ -13,6 +13,7 @@ mod kept_files;
 mod kept_tables;
 mod kept_vectors;
 pub(crate) mod read;
+mod row_failure;
 mod rows;
 pub(crate) mod systems;
 mod usage;
@@ -50,6 +51,7 @@ use rag::{
     load::{Source, Unread},
     python::on_behalf_of,
 };
+pub(crate) use row_failure::{RowFailure, group_failures};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::HashMap,
@@ -88,6 +90,9 @@ pub(crate) struct StoredOutput {
     /// Bytes of text behind the rows that were made now, if the time depends on them.
     #[serde(default)]
     pub bytes: u64,
+    /// Why rows have no result.
+    #[serde(default)]
+    pub failures: Vec<RowFailure>,
 }
 
 /// Everything that tasks of a run share.
@@ -296,7 +301,7 @@ async fn run(context: TaskContext<'_>) -> Result<StoredOutput, Error> {
     let (made, mut all) = ledger::measure(doer(&task.work).run(&context)).await;
     let made = made.map_err(|error| settlement::cause(client, error))?;
     let TaskOutput { content, rows, errors, function_errors, unread, resumed, reused, has_parts, bytes, .. } = made;
-    let TaskOutput { earlier, earlier_calls, .. } = made;
+    let TaskOutput { earlier, earlier_calls, failures, .. } = made;
     if errors > 0
         && let Some(failure) = client.failure()
     {
@@ -327,7 +332,8 @@ async fn run(context: TaskContext<'_>) -> Result<StoredOutput, Error> {
     if has_parts {
         checkpoint::remove(cx, &task.key).await;
     }
-    Ok(StoredOutput { artifact, rows, errors, function_errors, partial, unread, shared: reused, resumed, bytes })
+    let shared = reused;
+    Ok(StoredOutput { artifact, rows, errors, function_errors, partial, unread, shared, resumed, bytes, failures })
 }
 
 #[cfg(test)]

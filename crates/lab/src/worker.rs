@@ -4,7 +4,7 @@
 use crate::{
     Error,
     action::Action,
-    engine::unit::{TaskReply, Unit, UnitReply, UnitTask, WorkerActivity, WorkerSetup},
+    engine::unit::{TaskReply, Unit, UnitReply, UnitTask, WorkerActivity, WorkerOrders, WorkerSetup},
     layout,
     parser_needs::{NO_LIBRARY, prepare_parsers},
     plan::{Outputs, QuestionViews},
@@ -115,11 +115,21 @@ impl Worker {
         serde_json::to_vec(&UnitReply { tasks, spending, budget, activity: self.activity() }).map_err(Error::table)
     }
 
-    /// What this worker is doing, as bytes for the driver's live tables.
+    /// Takes what people have changed, and returns what this worker is doing, for the driver's live tables. Both are bytes
+    /// that the driver and its workers understand.
     ///
     /// # Errors
-    /// If it cannot be written.
-    pub fn look(&self) -> Result<Vec<u8>, Error> {
+    /// If the orders cannot be read.
+    pub fn look(&self, orders: &[u8]) -> Result<Vec<u8>, Error> {
+        let WorkerOrders { is_paused, caps } = serde_json::from_slice(orders).map_err(Error::table)?;
+        let steering = &self.session.setup().control.steering;
+        if steering.is_paused() != is_paused {
+            steering.set_paused(is_paused);
+        }
+        // Requests carry them, so a budget actor that was restarted learns them again.
+        if let Some(caps) = caps.filter(|caps| *caps != self.session.budget().caps()) {
+            self.session.budget().set_caps(caps);
+        }
         serde_json::to_vec(&self.activity()).map_err(Error::table)
     }
 

@@ -17,7 +17,8 @@ use std::{
 };
 use store::{ArtifactStore, Journal, SharedJournal};
 
-/// Where an experiment's things are kept.
+/// Where an experiment's things are kept. Clones are the same workspace.
+#[derive(Clone)]
 pub struct Workspace {
     /// The folder for what must be on a local disk.
     root: PathBuf,

@@ -10,6 +10,7 @@ mod run_data;
 
 mod ask;
 mod golden;
+mod votes;
 
 mod live_stream;
 mod service;

@@ -5,29 +5,34 @@ use crate::{
     ask::{AskRequest, AskedPipelines},
     documents::{self, DocumentCache},
     error::PageError,
-    golden::{DecisionRequest, GoldenPages, PresenceRequest},
+    golden::{DecisionRequest, GoldenPages, ListQuery, NewQuestionRequest, PresenceRequest},
     live_stream::{LiveRuns, with_time},
     report::plain_leaderboard,
     run_data::OpenRuns,
+    votes::VotePages,
 };
 use axum::{
     Json, Router,
-    extract::{Path, Query, State},
+    body::Bytes,
+    extract::{DefaultBodyLimit, Path, Query, State, rejection::BytesRejection},
     http::{Extensions, StatusCode, header},
     response::{IntoResponse, Response, sse::Event},
     routing::{get, post},
 };
-use futures::stream;
-use lab::{Act, KnownRun, Session, known_runs, live_run, now_ms};
+use futures::{StreamExt, stream};
+use lab::{Act, KnownRun, LabelRequest, Session, VoteRequest, known_runs, live_run, now_ms};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use serve::{GuardedRoutes, caller_name, event_stream};
 use std::{convert::Infallible, sync::Arc};
+use tokio::sync::watch;
 
 /// Pages load nothing from other origins, and no other page may frame them. Pictures of pages of documents are in the data.
 const CONTENT_SECURITY_POLICY: &str =
     "default-src 'self'; img-src 'self' data: blob:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 const PAGE: &str = include_str!("service/page.html");
+/// The largest file of golden questions that is imported, in bytes.
+const IMPORT_BYTES: usize = 20 << 20;
 
 /// The pages of a store.
 pub struct PageService {
@@ -40,7 +45,10 @@ pub struct PageService {
     live: LiveRuns,
     documents: DocumentCache,
     golden: GoldenPages,
+    votes: VotePages,
     asked: AskedPipelines,
+    /// Whether the pages are about to end.
+    is_ending: watch::Sender<bool>,
 }
 
 impl PageService {
@@ -49,6 +57,7 @@ impl PageService {
     pub fn new(session: Arc<Session>, can_steer: bool, needs_key: bool) -> Self {
         Self {
             golden: GoldenPages::new(session.clone()),
+            votes: VotePages::new(session.clone()),
             session,
             can_steer,
             needs_key,
@@ -56,7 +65,19 @@ impl PageService {
             live: LiveRuns::default(),
             documents: DocumentCache::default(),
             asked: AskedPipelines::default(),
+            is_ending: watch::Sender::new(false),
         }
+    }
+
+    /// Ends the streams of events. Pages never close theirs, so the service would wait for them at its end.
+    pub fn end_streams(&self) {
+        self.is_ending.send_replace(true);
+    }
+
+    /// Is ready when streams of events have to end.
+    fn ending(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut is_ending = self.is_ending.subscribe();
+        async move { drop(is_ending.wait_for(|is_ending| *is_ending).await) }
     }
 
     /// The routes of the pages, by who may use them.
@@ -72,6 +93,7 @@ impl PageService {
             .route("/api/runs/{run}/overview", get(overview))
             .route("/api/runs/{run}/parts/{name}", get(part))
             .route("/api/runs/{run}/live", get(live))
+            .route("/api/runs/{run}/trials", get(planned_trials))
             .route("/api/documents", get(documents))
             .route("/api/documents/text", get(document_text))
             .route("/api/documents/page.png", get(document_page))
@@ -79,9 +101,16 @@ impl PageService {
             .route("/api/golden", get(golden))
             .route("/api/golden/question", get(golden_question))
             .route("/api/golden/news", get(golden_news))
-            .route("/api/golden/export", get(golden_export));
-        let review =
-            Router::new().route("/api/golden/decisions", post(decide)).route("/api/golden/present", post(set_present));
+            .route("/api/golden/export", get(golden_export))
+            .route("/api/runs/{run}/votes/next", get(next_ballot))
+            .route("/api/runs/{run}/votes", get(vote_standing));
+        let review = Router::new()
+            .route("/api/golden/decisions", post(decide))
+            .route("/api/golden/questions", post(add_question))
+            .route("/api/golden/import", post(import_questions).layer(DefaultBodyLimit::max(IMPORT_BYTES)))
+            .route("/api/golden/present", post(set_present))
+            .route("/api/runs/{run}/votes", post(vote))
+            .route("/api/labels", get(labels).post(label));
         let admin =
             Router::new().route("/api/runs/{run}/acts", post(act)).route("/api/runs/{run}/ask", post(ask_trials));
         GuardedRoutes {
@@ -140,11 +169,30 @@ async fn overview(State(service): Service, Path(run): Path<String>) -> Result<Re
     Ok(json_text(service.runs.get(&service.session, &run).await?.overview.clone()))
 }
 
-async fn part(State(service): Service, Path((run, name)): Path<(String, String)>) -> Result<Response, PageError> {
+/// The overview that a part has to belong to.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PartQuery {
+    /// None for a part of whatever is there now.
+    #[serde(default)]
+    stamp: Option<String>,
+}
+
+async fn part(
+    State(service): Service,
+    Path((run, name)): Path<(String, String)>,
+    Query(query): Query<PartQuery>,
+) -> Result<Response, PageError> {
     PageService::check_name(&run)?;
     let data = service.runs.get(&service.session, &run).await?;
-    let part = tokio::task::spawn_blocking(move || data.part(&name)).await;
+    let part = tokio::task::spawn_blocking(move || data.part(&name, query.stamp.as_deref())).await;
     Ok(json_text(part.map_err(|error| PageError::conflict(error.to_string()))??))
+}
+
+/// The trials of a run with their settings, for whoever adds a copy of one.
+async fn planned_trials(State(service): Service, Path(run): Path<String>) -> Result<Json<Value>, PageError> {
+    PageService::check_name(&run)?;
+    Ok(Json(json!({ "trials": lab::planned_choices(&service.session, &run).await? })))
 }
 
 /// How a run is doing: a whole [`lab::LiveRun`] in each event.
@@ -167,7 +215,7 @@ async fn live(State(service): Service, Path(run): Path<String>) -> Result<Respon
             }
         }
     });
-    Ok(event_stream(events))
+    Ok(event_stream(events.take_until(service.ending())))
 }
 
 /// Posts an act: the fields of an [`Act`], and `by`, who wants it, if no key says that.
@@ -191,6 +239,11 @@ async fn act(
         .map_err(|error| PageError::invalid(format!("that is no act: {error}")))?;
     let number = service.session.workspace().post_act(&run, &by, act).await?;
     Ok(Json(json!({ "number": number })))
+}
+
+/// The refusal of somebody who gives no name.
+fn nameless() -> PageError {
+    PageError::invalid("`by` is missing: the name of the person")
 }
 
 /// Who acts: the name of the key, or else the name that the page gives; none if it gives none.
@@ -271,8 +324,8 @@ async fn ask_trials(
     Ok(Json(service.asked.ask(&service.session, &run, request).await?).into_response())
 }
 
-async fn golden(State(service): Service) -> Result<Response, PageError> {
-    let list = tokio::task::spawn_blocking(move || service.golden.list()).await;
+async fn golden(State(service): Service, Query(known): Query<ListQuery>) -> Result<Response, PageError> {
+    let list = tokio::task::spawn_blocking(move || service.golden.list(&known)).await;
     Ok(Json(list.map_err(|error| PageError::conflict(error.to_string()))??).into_response())
 }
 
@@ -303,7 +356,7 @@ async fn golden_news(State(service): Service) -> Response {
         let number = *news.borrow_and_update();
         Some((Ok::<_, Infallible>(Event::default().data(number.to_string())), news))
     });
-    event_stream(events)
+    event_stream(events.take_until(service.ending()))
 }
 
 async fn decide(
@@ -311,8 +364,43 @@ async fn decide(
     extensions: Extensions,
     Json(request): Json<DecisionRequest>,
 ) -> Result<Response, PageError> {
-    let by = actor(&extensions, request.by.as_deref()).ok_or_else(|| PageError::invalid("say who decides: `by`"))?;
+    let by = actor(&extensions, request.by.as_deref()).ok_or_else(nameless)?;
     Ok(Json(service.golden.decide(by, request).await?).into_response())
+}
+
+async fn add_question(
+    State(service): Service,
+    extensions: Extensions,
+    Json(request): Json<NewQuestionRequest>,
+) -> Result<Response, PageError> {
+    let by = actor(&extensions, request.by.as_deref()).ok_or_else(nameless)?;
+    Ok(Json(service.golden.add(by, request, &service.documents).await?).into_response())
+}
+
+/// An imported file: its name, whose ending is that of its format, and who imports it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ImportQuery {
+    name: String,
+    #[serde(default)]
+    by: Option<String>,
+}
+
+/// Adds the questions of a file, which is the body of the request.
+async fn import_questions(
+    State(service): Service,
+    extensions: Extensions,
+    Query(query): Query<ImportQuery>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Response, PageError> {
+    let by = actor(&extensions, query.by.as_deref()).ok_or_else(nameless)?;
+    let bytes = body.map_err(|refused| match refused.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => {
+            PageError::too_large(format!("the file has more than {} MB: split it", IMPORT_BYTES >> 20))
+        }
+        _ => PageError::invalid(refused.to_string()),
+    })?;
+    Ok(Json(service.golden.import(by, query.name, bytes).await?).into_response())
 }
 
 async fn set_present(
@@ -320,6 +408,64 @@ async fn set_present(
     extensions: Extensions,
     Json(request): Json<PresenceRequest>,
 ) -> Result<Response, PageError> {
-    let by = actor(&extensions, request.by.as_deref()).ok_or_else(|| PageError::invalid("say who looks: `by`"))?;
+    let by = actor(&extensions, request.by.as_deref()).ok_or_else(nameless)?;
     Ok(Json(service.golden.set_present(by, request)).into_response())
+}
+
+/// Who votes, if no key says that.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BallotQuery {
+    #[serde(default)]
+    by: Option<String>,
+}
+
+async fn next_ballot(
+    State(service): Service,
+    Path(run): Path<String>,
+    extensions: Extensions,
+    Query(query): Query<BallotQuery>,
+) -> Result<Response, PageError> {
+    PageService::check_name(&run)?;
+    let by = actor(&extensions, query.by.as_deref()).ok_or_else(nameless)?;
+    Ok(Json(service.votes.next(&run, by).await?).into_response())
+}
+
+async fn vote_standing(State(service): Service, Path(run): Path<String>) -> Result<Response, PageError> {
+    PageService::check_name(&run)?;
+    Ok(Json(service.votes.standing(&run).await?).into_response())
+}
+
+async fn vote(
+    State(service): Service,
+    Path(run): Path<String>,
+    extensions: Extensions,
+    Json(request): Json<VoteRequest>,
+) -> Result<Response, PageError> {
+    PageService::check_name(&run)?;
+    let by = actor(&extensions, request.by.as_deref()).ok_or_else(nameless)?;
+    Ok(Json(service.votes.vote(&run, by, request).await?).into_response())
+}
+
+/// A question of a run.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LabelQuery {
+    run: String,
+    question: String,
+}
+
+async fn labels(State(service): Service, Query(query): Query<LabelQuery>) -> Result<Response, PageError> {
+    PageService::check_name(&query.run)?;
+    Ok(Json(service.votes.labels(&query.run, query.question).await?).into_response())
+}
+
+async fn label(
+    State(service): Service,
+    extensions: Extensions,
+    Json(request): Json<LabelRequest>,
+) -> Result<Response, PageError> {
+    PageService::check_name(&request.run)?;
+    let by = actor(&extensions, request.by.as_deref()).ok_or_else(nameless)?;
+    Ok(Json(service.votes.label(by, request).await?).into_response())
 }

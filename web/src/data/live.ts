@@ -79,7 +79,15 @@ export type Act =
   | { act: "continue" }
   | { act: "stop_trial"; trial: string }
   | { act: "set_budget"; usd?: number; tokens?: number; calls?: number; minutes?: number }
-  | { act: "set_limit"; model: string; concurrency: number };
+  | { act: "set_limit"; model: string; concurrency: number }
+  | { act: "add_trial"; like: string; set: Record<string, unknown> }
+  | { act: "ask_questions"; questions: number };
+
+/** The settings of a planned trial, by their dotted keys, as short texts. */
+export interface PlannedTrial {
+  trial: string;
+  choices: Record<string, string>;
+}
 
 export interface RecordedAct {
   number: number;
@@ -107,6 +115,8 @@ export interface LiveRun {
   written_ms: number;
   now_ms: number;
   note: string | null;
+  /** The run as which it went on, if a person has changed its plan. */
+  continued_as?: string;
   operators: LiveOperator[];
   flow: [string, string][];
   models: LiveModel[];

@@ -1,4 +1,5 @@
-// The served page: the list of runs, a run's pages, a run that is going on, golden questions, and documents.
+// The served page: the list of runs, a run's pages, a run that is going on, questions to trials, golden questions, and
+// documents.
 
 import { signal } from "@preact/signals";
 import { render } from "preact";
@@ -6,6 +7,8 @@ import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Boundary } from "../page/boundary";
 import { Problem } from "../page/tables";
 import { SkipLink } from "../run/page";
+import { askHref } from "./ask/address";
+import { AskPage } from "./ask/page";
 import { BesidePage } from "./beside";
 import { DocumentsPage } from "./documents/page";
 import { GoldenPage } from "./golden/page";
@@ -15,6 +18,8 @@ import { type Route, hrefOf, pageOf } from "./route";
 import { type OpenRuns, RunLoader } from "./run";
 import { RunsPage } from "./runs";
 import { giveKey, keyForm } from "./server";
+import { votesAddress } from "./votes/address";
+import { VotesPage } from "./votes/page";
 
 const failure = signal<string | null>(null);
 
@@ -52,8 +57,10 @@ function Served({ openRuns }: { openRuns: OpenRuns }) {
         {now.page === "beside" ? <BesidePage runs={now.runs} /> : null}
         {now.page === "run" ? <RunLoader run={now.run} openRuns={openRuns} /> : null}
         {now.page === "live" ? <LivePage run={now.run} /> : null}
+        {now.page === "ask" ? <AskPage address={now.address} /> : null}
         {now.page === "golden" ? <GoldenPage /> : null}
         {now.page === "documents" ? <DocumentsPage address={now.address} /> : null}
+        {now.page === "votes" ? <VotesPage address={now.address} /> : null}
       </Boundary>
     </>
   );
@@ -67,10 +74,12 @@ function TopNavigation({ now }: { now: Route }) {
       <div class="wrap">
         <span class="brand">Reverie</span>
         {link({ page: "runs" }, "Runs")}
+        {link({ page: "ask", address: "" }, "Ask")}
         {link({ page: "golden", address: "" }, "Golden")}
         {link({ page: "documents", address: "" }, "Documents")}
+        {link({ page: "votes", address: run ? votesAddress(run) : "" }, "Votes")}
         {now.page === "beside" ? link(now, "Side by side") : null}
-        {run ? <>{link({ page: "run", run, address: "" }, "Run")}{link({ page: "live", run }, "Live")}<span class="current-run">{run}</span></> : null}
+        {run ? <>{link({ page: "run", run, address: "" }, "Run")}{link({ page: "live", run }, "Live")}<a href={askHref({ run })}>Ask this run</a><span class="current-run">{run}</span></> : null}
       </div>
     </nav>
   );

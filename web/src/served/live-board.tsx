@@ -71,10 +71,13 @@ export function LiveBoard({ live: { trials, objective } }: { live: LiveRun }) {
 function StopTrial({ trial }: { trial: string }) {
   const steering = useSteering();
   const [isAsking, setAsking] = useState(false);
+  const [wasAsked, setAsked] = useState(false);
   const confirm = useRef<HTMLButtonElement>(null);
-  useLayoutEffect(() => { if (isAsking) confirm.current?.focus(); }, [isAsking]);
+  const first = useRef<HTMLButtonElement>(null);
+  // The button that had the focus is gone, so the one in its place gets it.
+  useLayoutEffect(() => { if (wasAsked) (confirm.current ?? first.current)?.focus(); }, [isAsking]);
   if (!steering) return null;
-  if (!isAsking) return <button type="button" class="danger" onClick={() => setAsking(true)}>Stop<span class="unseen"> {trial}</span></button>;
+  if (!isAsking) return <button type="button" class="danger" ref={first} onClick={() => { setAsked(true); setAsking(true); }}>Stop<span class="unseen"> {trial}</span></button>;
   return (
     <span role="group" aria-label={`Stop ${trial}?`} onKeyDown={(event) => { if (event.key === "Escape") setAsking(false); }}>
       Stop {trial} for good?{" "}

@@ -16,7 +16,7 @@ import { hrefOf } from "./route";
 import { isGoingOn, useRuns } from "./runs";
 import { hasKey } from "./server";
 import { StateMark } from "./state";
-import { ActsTable, Controls, PauseButton, SentActs, SteeringContext, useSteering, useSteeringOf } from "./steering";
+import { ActsTable, Controls, PauseButton, SentActs, type Steering, SteeringContext, useSteering, useSteeringOf } from "./steering";
 
 // A snapshot is written about once a second; later than this, something is wrong.
 const LATE_MS = 10_000;
@@ -31,7 +31,7 @@ export function LivePage({ run }: { run: string }) {
   return (
     <SteeringContext.Provider value={canSteer ? steering : null}>
       <main id="main" tabIndex={-1} class="served">
-        {snapshot ? <Snapshot live={snapshot} state={live} retry={retry} /> : (
+        {snapshot ? <Snapshot live={snapshot} state={live} retry={retry} steering={steering} /> : (
           <>
             <h1>{run}</h1>
             {live.problem ? <><Problem text={live.problem} retry={retry} /><Reconnecting state={live} /></> : <p class="hint" role="status" aria-busy="true">Waiting for the first news of this run…</p>}
@@ -73,7 +73,7 @@ function LiveSection({ id, title, children }: { id: string; title: string; child
   );
 }
 
-function Snapshot({ live, state, retry }: { live: LiveRun; state: LiveState; retry(): void }) {
+function Snapshot({ live, state, retry, steering }: { live: LiveRun; state: LiveState; retry(): void; steering: Steering }) {
   return (
     <>
       <div class="live-head">
@@ -83,8 +83,9 @@ function Snapshot({ live, state, retry }: { live: LiveRun; state: LiveState; ret
         {isOver(live.state) ? <a href={hrefOf({ page: "run", run: live.run, address: "" })}>See its results</a> : null}
       </div>
       <News live={live} state={state} retry={retry} />
+      {live.continued_as ? <p class="notice" id="continued" role="status">Its plan was changed: it goes on as <a href={hrefOf({ page: "live", run: live.continued_as })}>{live.continued_as}</a>.</p> : null}
       {live.note ? <p id="note" class={live.state === "failed" ? "problem" : undefined}><LongText text={live.note} /></p> : null}
-      <SentActs />
+      <SentActs steering={steering} isGoingOn={isGoingOn(live.state)} />
       {live.problems.length ? <ul class="problem" id="live-problems" role="alert">{live.problems.map(({ name, reason }, i) => <li key={i}>{name}: <LongText text={reason} /></li>)}</ul> : null}
       {live.warnings.length ? <ul id="warnings" aria-label="Warnings">{live.warnings.map((warning, i) => <li key={i}><LongText text={warning} /></li>)}</ul> : null}
       <KeyNumbers live={live} />

@@ -1,13 +1,15 @@
 // Addresses of the served pages: `#/`, `#/runs/RUN?…`, `#/runs/RUN/live`, `#/runs?beside=A,B`,
-// `#/golden?…`, `#/documents?…`.
+// `#/ask?…`, `#/golden?…`, `#/documents?…`, `#/votes?…`.
 
 export type Route =
   | { page: "runs" }
   | { page: "beside"; runs: string[] }
   | { page: "run"; run: string; address: string }
   | { page: "live"; run: string }
+  | { page: "ask"; address: string }
   | { page: "golden"; address: string }
-  | { page: "documents"; address: string };
+  | { page: "documents"; address: string }
+  | { page: "votes"; address: string };
 
 function decoded(text: string): string {
   try {
@@ -21,7 +23,7 @@ export function readRoute(hash: string): Route {
   const [path, ...rest] = hash.replace(/^#/, "").split("?");
   const query = rest.join("?");
   const [first, run, page] = path.split("/").filter(Boolean);
-  if (first === "golden" || first === "documents") return { page: first, address: query };
+  if (first === "ask" || first === "golden" || first === "documents" || first === "votes") return { page: first, address: query };
   if (first !== "runs") return { page: "runs" };
   if (run === undefined) {
     const beside = /(?:^|&)beside=([^&]*)/.exec(query)?.[1] ?? "";
@@ -41,8 +43,10 @@ export function hrefOf(route: Route): string {
       return `#/runs/${encodeURIComponent(route.run)}/live`;
     case "run":
       return `#/runs/${encodeURIComponent(route.run)}${route.address ? `?${route.address}` : ""}`;
+    case "ask":
     case "golden":
     case "documents":
+    case "votes":
       return `#/${route.page}${route.address ? `?${route.address}` : ""}`;
   }
 }

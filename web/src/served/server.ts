@@ -77,8 +77,9 @@ async function wordsOf(response: Response): Promise<string> {
   }
 }
 
-function problemOf(error: unknown, timer: Deadline): RequestProblem {
+function problemOf(error: unknown, timer: Deadline, stop?: AbortSignal | null): RequestProblem {
   if (error instanceof RequestProblem) return error;
+  if (stop?.aborted) return new RequestProblem("The request was stopped.", 0);
   if (timer.isOver()) return new RequestProblem(`The server did not answer within ${timer.mostMs / 1000} s.`, 0);
   return new RequestProblem("The server cannot be reached. Check whether “reverie ui” is running.", 0);
 }
@@ -106,14 +107,17 @@ function deadline(controller: AbortController, mostMs = REQUEST_MS): Deadline {
 async function request<T>(path: string, init: RequestInit, read: (response: Response) => Promise<T>, mostMs?: number): Promise<T> {
   const controller = new AbortController();
   const timer = deadline(controller, mostMs);
+  const abort = () => controller.abort();
+  init.signal?.addEventListener("abort", abort);
   try {
     const response = await send(path, { ...init, signal: controller.signal });
     if (!response.ok) throw new RequestProblem(await wordsOf(response), response.status);
     return await read(response);
   } catch (error) {
-    throw problemOf(error, timer);
+    throw problemOf(error, timer, init.signal);
   } finally {
     timer.stop();
+    init.signal?.removeEventListener("abort", abort);
   }
 }
 
@@ -127,6 +131,14 @@ export const getBlob = (path: string, mostMs?: number): Promise<Blob> => request
 /** With `keepalive`, the request is sent even if the page is being left. */
 export const postJson = <T,>(path: string, body: unknown, keepalive = false): Promise<T> =>
   request<T>(path, { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" }, keepalive }, readJson<T>);
+
+/** A request that may take minutes, until `signal` gives it up. */
+export const postJsonSlowly = <T,>(path: string, body: unknown, mostMs: number, signal: AbortSignal): Promise<T> =>
+  request<T>(path, { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" }, signal }, readJson<T>, mostMs);
+
+/** Sends a file as it is. */
+export const postFile = <T,>(path: string, file: Blob, mostMs: number): Promise<T> =>
+  request<T>(path, { method: "POST", body: file, headers: { "Content-Type": "application/octet-stream" } }, readJson<T>, mostMs);
 
 /** Whether this tab has a key, so that the server may know who sends requests. */
 export const hasKey = (): boolean => key !== null;

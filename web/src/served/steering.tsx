@@ -6,6 +6,7 @@ import type { Act, LiveRun, RecordedAct } from "../data/live";
 import { Caption, Head, Scroll } from "../page/tables";
 import { LongText } from "../page/text";
 import { clock } from "../words";
+import { AddTrial } from "./add-trial";
 import { personName } from "./person";
 import { RequestProblem, postJson, runPath } from "./server";
 
@@ -66,6 +67,10 @@ export function actWords(act: Act): string {
     }
     case "set_limit":
       return `limit ${act.model} to ${act.concurrency} requests at once`;
+    case "add_trial":
+      return `add a copy of trial ${act.like} with ${Object.entries(act.set).map(([key, value]) => `${key} = ${JSON.stringify(value)}`).join(", ")}`;
+    case "ask_questions":
+      return `ask ${act.questions.toLocaleString("en-US")} questions`;
     default:
       return JSON.stringify(act);
   }
@@ -88,6 +93,7 @@ export function Controls({ live }: { live: LiveRun }) {
   const [budget, setBudget] = useState("");
   const [model, setModel] = useState("");
   const [limit, setLimit] = useState("");
+  const [questions, setQuestions] = useState("");
   if (!steering) return <p class="hint">This server only shows runs; it does not accept changes to them.</p>;
   const chosen = live.models.some(({ name }) => name === model) ? model : (live.models[0]?.name ?? "");
   return (
@@ -116,18 +122,30 @@ export function Controls({ live }: { live: LiveRun }) {
           <button type="submit">Set limit</button>
         </form>
       ) : null}
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          steering.send({ act: "ask_questions", questions: Number(questions) });
+          setQuestions("");
+        }}
+      >
+        <label>Questions to ask <input type="number" id="ask-questions" min="1" step="1" required value={questions} onInput={(event) => setQuestions(event.currentTarget.value)} /></label>{" "}
+        <button type="submit">Ask more</button>
+      </form>
+      <AddTrial live={live} />
     </div>
   );
 }
 
-/** Acts that the run has not answered yet, and those that could not be sent. */
-export function SentActs() {
-  const steering = useSteering();
+/** Acts that the run has not answered yet, and those that could not be sent. They stay when the run has ended before it read them. */
+export function SentActs({ steering, isGoingOn }: { steering: Steering; isGoingOn: boolean }) {
+  const dismiss = (one: SentAct) => <button type="button" onClick={() => steering.dismiss(one)}>Dismiss</button>;
   return (
     <div role="status" id="sent-acts">
-      {(steering?.sent ?? []).map((one) => (
-        <p key={one.id} class={one.problem ? "problem" : "hint"}>
-          {one.problem ? <>“{actWords(one.act)}” was not accepted: <LongText text={one.problem} /> <button type="button" onClick={() => { steering?.dismiss(one); steering?.send(one.act); }}>Try again</button> <button type="button" onClick={() => steering?.dismiss(one)}>Dismiss</button></>
+      {steering.sent.map((one) => (
+        <p key={one.id} class={one.problem || !isGoingOn ? "problem" : "hint"}>
+          {one.problem ? <>“{actWords(one.act)}” was not accepted: <LongText text={one.problem} /> {isGoingOn ? <><button type="button" onClick={() => { steering.dismiss(one); steering.send(one.act); }}>Try again</button>{" "}</> : null}{dismiss(one)}</>
+            : one.number !== null && !isGoingOn ? <>“{actWords(one.act)}” did nothing: the run ended before it read that. {dismiss(one)}</>
             : one.number === null ? `Sending “${actWords(one.act)}”…` : `“${actWords(one.act)}” was sent as number ${one.number}; the run has not answered yet.`}
         </p>
       ))}

@@ -7,14 +7,10 @@ use crate::{
     option_values::parse_dollars,
     render,
 };
-use lab::{Act, AppliedAct, LiveRun, Session, known_runs, live_run, run_begins_with};
-use std::time::{Duration, Instant};
+use lab::{Act, Experiment, find_live_run, steer};
+use std::collections::BTreeMap;
 
-/// How long a run may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
-const PAUSE: Duration = Duration::from_millis(200);
-
-/// Steer a run while it goes on: pause it, stop a trial, change its budget or a limit.
+/// Steer a run while it goes on: pause it, stop or add a trial, change its budget or a limit.
 ///
 /// The run may be on any machine that uses the same store. What is done is in its event log, in its report, and on the
 /// pages of `reverie ui`.
@@ -24,6 +20,8 @@ const PAUSE: Duration = Duration::from_millis(200);
   reverie ctl pause
   reverie ctl continue
   reverie ctl stop t03                 # it keeps its scores, and is compared with no other trial
+  reverie ctl add t03 --set retriever.bm25.top_k=8   # a copy of t03 with another value
+  reverie ctl ask 200                  # more questions than a limit of the file allowed
   reverie ctl budget --usd 5
   reverie ctl limit 'chat gpt-5-mini' 4")]
 pub struct CtlArguments {
@@ -46,6 +44,20 @@ enum CtlVerb {
     Stop {
         /// The trial's id.
         trial: String,
+    },
+    /// Add a trial: a copy of another one with other values. The run goes on under the id of a run in which it was planned.
+    Add {
+        /// The id of the trial that is copied.
+        like: String,
+        /// A setting to change in the copy, by its dotted key: `retriever.bm25.top_k=8`,
+        /// `chunker=token`. May be given more than once.
+        #[arg(long = "set", value_name = "KEY=VALUE", required = true, value_parser = parse_setting)]
+        set: Vec<(String, serde_json::Value)>,
+    },
+    /// Ask more questions than `evaluate.answered` or `dataset.limit` allow.
+    Ask {
+        /// How many questions, from the first on.
+        questions: usize,
     },
     /// Change caps of the run's budget.
     Budget(CapArguments),
@@ -75,6 +87,19 @@ struct CapArguments {
     minutes: Option<f64>,
 }
 
+/// Reads `key=value`: the value in TOML, or a plain text.
+fn parse_setting(typed: &str) -> Result<(String, serde_json::Value), String> {
+    let (key, value) = typed.split_once('=').ok_or("write KEY=VALUE, such as retriever.bm25.top_k=8")?;
+    let value = value.trim();
+    let is_toml = value.starts_with(['[', '{', '"', '\'']);
+    let value = match Experiment::parse_value(value) {
+        Ok(value) => value,
+        Err(error) if is_toml => return Err(error.to_string()),
+        Err(_) => value.into(),
+    };
+    Ok((key.trim().to_owned(), value))
+}
+
 impl CtlVerb {
     fn act(self) -> Act {
         match self {
@@ -85,60 +110,20 @@ impl CtlVerb {
                 Act::SetBudget { usd, tokens, calls, minutes }
             }
             Self::Limit { model, concurrency } => Act::SetLimit { model, concurrency },
+            Self::Add { like, set } => Act::AddTrial { like, set: BTreeMap::from_iter(set) },
+            Self::Ask { questions } => Act::AskQuestions { questions },
         }
     }
 }
 
 pub async fn run(cx: &CommandContext, arguments: CtlArguments) -> Result<u8, CommandFailure> {
     let session = lab::Session::open(environment::read(&arguments.file.experiment)?, cx.setup())?;
-    let live = find(&session, arguments.run.as_deref()).await?;
+    let live = find_live_run(&session, arguments.run.as_deref()).await?;
     let Some(verb) = arguments.verb else {
         return cx.finish(&live, render::live_run);
     };
     let by = environment::environment_variable("USER").unwrap_or_else(|| "reverie ctl".to_owned());
-    let number = session.workspace().post_act(&live.run, &by, verb.act()).await?;
-    let applied = outcome(&session, &live.run, number).await?;
+    let applied = steer(&session, &live.run, &by, verb.act()).await?;
     cx.show(&applied, |applied| applied.outcome.clone().unwrap_or_default())?;
     Ok(u8::from(applied.refused))
-}
-
-/// The run that goes on.
-async fn find(session: &Session, asked: Option<&str>) -> Result<LiveRun, CommandFailure> {
-    let runs = known_runs(session).await?;
-    let is_asked = |run: &lab::KnownRun| match asked {
-        Some(asked) => run_begins_with(&run.run, &run.experiment, asked),
-        None => run.experiment == session.experiment.name,
-    };
-    let live: Vec<&str> =
-        runs.iter().filter(|run| run.state.is_live() && is_asked(run)).map(|run| run.run.as_str()).collect();
-    match live[..] {
-        [run] => live_run(session, run)
-            .await?
-            .ok_or_else(|| CommandFailure::runtime(format!("the run {run} has just ended"))),
-        [] => Err(CommandFailure::runtime(match asked {
-            Some(asked) => format!("no run `{asked}` goes on in this store; `reverie ui` shows all runs"),
-            None => format!("no run of `{}` goes on in this store", session.experiment.name),
-        })),
-        _ => Err(CommandFailure::usage(format!("several runs go on: {}; name one with --run", live.join(", ")))),
-    }
-}
-
-/// Waits until the run has read the act.
-async fn outcome(session: &Session, run: &str, number: u64) -> Result<AppliedAct, CommandFailure> {
-    let started = Instant::now();
-    while started.elapsed() < PATIENCE {
-        if let Some(live) = live_run(session, run).await? {
-            if let Some(applied) = live.acts.into_iter().find(|act| act.number == number && act.outcome.is_some()) {
-                return Ok(applied);
-            }
-            if !live.state.is_live() {
-                return Err(CommandFailure::runtime(format!("the run {run} ended before it read this")));
-            }
-        }
-        tokio::time::sleep(PAUSE).await;
-    }
-    Err(CommandFailure::runtime(format!(
-        "the run {run} has not answered for {} s; it does this when it reads it",
-        PATIENCE.as_secs()
-    )))
 }

@@ -84,6 +84,7 @@ verbs! {
     "Judges" {
         Judge(judge::JudgeArguments),
         Calibrate(calibrate::CalibrateArguments),
+        Votes(votes::VotesArguments),
         Noise(noise::NoiseArguments),
     }
     "Models" {
@@ -122,7 +123,8 @@ Environment:
   AWS_…              access to s3:// stores, corpora and golden sets: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
                      AWS_SESSION_TOKEN, AWS_REGION, AWS_ENDPOINT_URL; or AWS_PROFILE with static keys
   GOOGLE_…, AZURE_…  the same for gs:// (GOOGLE_SERVICE_ACCOUNT) and az:// (AZURE_STORAGE_ACCOUNT_NAME, …_KEY)
-  MLFLOW_TRACKING_…  USERNAME and PASSWORD, or TOKEN, for the server under [track]";
+  MLFLOW_TRACKING_…  USERNAME and PASSWORD, or TOKEN, for the server under [track]
+  WANDB_API_KEY      your key of Weights & Biases; without it, runs under [track] are written for `wandb sync`";
 
 /// The heading of the options that every verb has.
 const EVERYWHERE: &str = "Options of every verb";

@@ -4,7 +4,8 @@ use super::{CommandContext, PAID_CALLS_GRACE};
 use crate::{
     environment,
     failure::{BUDGET_REACHED, CommandFailure, FUNCTION_FAILED, INCOMPLETE},
-    library, render,
+    library::{self, EndedRun},
+    render,
     report::report_path,
 };
 use lab::{Board, Experiment, PreparedRun, Results, Session, track::Tracking};
@@ -63,8 +64,9 @@ pub async fn run_experiment(
     // After Ctrl-C, the trials that are scored are read and shown.
     cx.set_grace(PAID_CALLS_GRACE + INTERRUPTED_BOARD);
     let table = render::LiveTable::start(progress, environment::audience());
-    let (results, tracking) = library::run(&session, &prepared).await;
+    let ended = library::run(session, prepared).await;
     table.stop().await;
+    let EndedRun { session, prepared, results, tracking } = ended?;
     match results {
         Ok(results) => {
             let report = report_path(&session, &results.run);

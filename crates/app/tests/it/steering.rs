@@ -167,6 +167,85 @@ async fn a_budget_that_is_raised_in_time_ends_nothing_and_a_limit_holds_from_the
 }
 
 #[tokio::test]
+async fn a_trial_that_a_person_adds_gives_the_numbers_of_a_run_in_which_it_was_planned() {
+    let server = endpoint::start(Duration::from_millis(15)).await;
+    let steered = workspace(&server, &[1, 2], "budget = { usd = 50.0 }");
+    let run = start(&steered);
+    wait_for_calls(&server, 20).await;
+    // Nothing is asked while the acts are tried.
+    ctl(&steered, &["pause"]).await.succeeds();
+    let first = ctl(&steered, &[]).await.succeeds().json()["run"].as_str().unwrap().to_owned();
+    for (arguments, reason) in [
+        (["add", "t09", "--set", "retriever.bm25.top_k=3"], "there is no trial `t09`"),
+        (["add", "t01", "--set", "retriever.bm25.top_k=2"], "there is such a trial already"),
+        (["add", "t01", "--set", "retriever.bm25.topk=2"], "topk"),
+        (["add", "t01", "--set", "generator.compact.model=other"], "other"),
+    ] {
+        let refused = ctl(&steered, &arguments).await.ends_with(1).json();
+        assert!(refused["outcome"].as_str().unwrap().contains(reason), "{arguments:?}: {refused}");
+    }
+    ctl(&steered, &["ask", "500"]).await.ends_with(1);
+    ctl(&steered, &["stop", "t02"]).await.succeeds();
+    let added = ctl(&steered, &["add", "t01", "--set", "retriever.bm25.top_k=3"]).await.succeeds().json();
+    let outcome = added["outcome"].as_str().unwrap();
+    assert!(outcome.starts_with("t03 is added"), "{outcome}");
+    ctl(&steered, &["continue"]).await.succeeds();
+    let next = outcome.rsplit(' ').next().unwrap().to_owned();
+    let results = Outcome::of(run.wait_with_output().unwrap()).succeeds().json();
+    assert_eq!(results["run"], next.as_str());
+    assert_ne!(first, next);
+    let acts: Vec<(u64, &str)> = results["acts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|act| (act["number"].as_u64().unwrap(), act["act"]["act"].as_str().unwrap()))
+        .collect();
+    assert_eq!(acts[..1], [(1, "pause")], "what was done before belongs to the run that goes on: {acts:?}");
+    assert!(acts.contains(&(8, "add_trial")), "{acts:?}");
+    let paid: u64 = results["budget"]["spent"]["calls"].as_u64().unwrap();
+    assert_eq!(paid, endpoint::asked(&server).await.len() as u64, "one budget for both, and no call twice");
+
+    // The same plan, written by somebody who knew.
+    let planned = workspace(&server, &[1, 2, 3], "budget = { usd = 50.0 }");
+    let run = start(&planned);
+    ctl(&planned, &["pause"]).await.succeeds();
+    ctl(&planned, &["stop", "t02"]).await.succeeds();
+    ctl(&planned, &["continue"]).await.succeeds();
+    let expected = Outcome::of(run.wait_with_output().unwrap()).succeeds().json();
+    assert_eq!(expected["run"], next.as_str(), "it is the same run");
+    for top_k in [1, 3] {
+        assert_eq!(numbers(&results, top_k), numbers(&expected, top_k), "the trial with top_k = {top_k}");
+    }
+    let runs = steered.run(&["runs", "--json"]).succeeds().json();
+    let ended: Vec<&str> = runs.as_array().unwrap().iter().map(|run| run["run"].as_str().unwrap()).collect();
+    assert_eq!(ended, [next.as_str()], "the run that it was has no results of its own");
+    // What was added is served like any other trial.
+    steered.run(&["promote", "--trial", "t03", "--output", "bundle"]).succeeds();
+}
+
+#[tokio::test]
+async fn more_questions_are_asked_of_the_run_that_goes_on() {
+    let server = endpoint::start(Duration::from_millis(10)).await;
+    let workspace = workspace(&server, &[1, 2], "answered = 10");
+    let run = start(&workspace);
+    wait_for_calls(&server, 3).await;
+    ctl(&workspace, &["pause"]).await.succeeds();
+    ctl(&workspace, &["ask", "10"]).await.ends_with(1);
+    ctl(&workspace, &["ask", "40"]).await.succeeds();
+    ctl(&workspace, &["ask", "60"]).await.succeeds();
+    ctl(&workspace, &["continue"]).await.succeeds();
+    let results = Outcome::of(run.wait_with_output().unwrap()).succeeds().json();
+    let asked: Vec<u64> = results["trials"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|trial| trial["metrics"]["token_f1"]["n_scored"].as_u64().unwrap_or_default())
+        .collect();
+    assert!(asked.iter().all(|n| *n == 60), "{asked:?}: {}", results["trials"][0]["metrics"]);
+    assert_eq!(endpoint::asked(&server).await.len(), 120);
+}
+
+#[tokio::test]
 async fn a_search_asks_a_trial_nothing_more_that_a_person_has_stopped() {
     let server = endpoint::start(Duration::from_millis(10)).await;
     let workspace = workspace(&server, &[1, 2, 3, 4], "");

@@ -20,7 +20,7 @@ mod testing;
 
 use super::{
     Assignment, Local, PlanOutcome, Runner, schedule,
-    unit::{WorkerActivity, WorkerSetup},
+    unit::{WorkerActivity, WorkerOrders, WorkerSetup},
 };
 use crate::{
     Error,
@@ -94,6 +94,8 @@ struct DriverState {
     growth: ClusterGrowth,
     /// The caps of the workers' budget, if they were replaced.
     caps: Option<Caps>,
+    /// What people do to the run that is executed.
+    steering: Option<Steering>,
 }
 
 /// How the cluster gets more nodes.
@@ -218,13 +220,19 @@ impl Remote {
         steered: (&CancellationToken, &Steering),
     ) -> Result<PlanOutcome, Error> {
         let before = self.losses();
-        self.shared.state().progress = Some(progress.clone());
-        let outcome = schedule::execute(Arc::new(self.clone()), plan, run_context, progress, steered).await;
+        {
+            let mut state = self.shared.state();
+            (state.progress, state.steering) = (Some(progress.clone()), Some(steered.1.clone()));
+        }
+        let outcome = tokio::select! {
+            outcome = schedule::execute(Arc::new(self.clone()), plan, run_context, progress, steered) => outcome,
+            never = self.shared.tell_pauses(steered.1) => match never {},
+        };
         {
             let mut state = self.shared.state();
             // The keys are addresses in memory, which a later execution may reuse.
             state.questions.clear();
-            state.progress = None;
+            (state.progress, state.steering) = (None, None);
         }
         self.shared.stop_growing().await;
         let (repeated, deaths) = self.losses();
@@ -289,6 +297,11 @@ impl SharedDriver {
 }
 
 impl DriverState {
+    /// What people have changed since the run began.
+    fn orders(&self) -> WorkerOrders {
+        WorkerOrders { is_paused: self.steering.as_ref().is_some_and(Steering::is_paused), caps: self.caps }
+    }
+
     /// The number of tasks of an operator that are sent as one unit.
     fn batch(&self, operator: Operator) -> usize {
         let usual_seconds = self.usual_seconds.get(&operator).copied().unwrap_or(UNIT_SECONDS);

@@ -151,6 +151,9 @@ pub(super) async fn execute(
                 }
             }
         }
+        if let Some(next) = steering.next_run() {
+            end.get_or_insert(Error::Continued(next.run));
+        }
         let is_paused = steering.is_paused();
         while !cancel.is_cancelled()
             && end.is_none()
@@ -326,6 +329,9 @@ async fn run(runner: &dyn Runner, assignment: Assignment) -> Result<StoredOutput
                 fields["bytes"] = json!(output.bytes);
             }
             fields["function_errors"] = json!(output.function_errors);
+            if !output.failures.is_empty() {
+                fields["failures"] = json!(output.failures);
+            }
             run_context.log(if output.partial { "task_partial" } else { "task_finished" }, fields);
         }
         Err(error) => {

@@ -70,6 +70,15 @@ pub(crate) struct UnitReply {
     pub(crate) activity: WorkerActivity,
 }
 
+/// What people have changed since the run began.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct WorkerOrders {
+    /// Whether no call may begin.
+    pub(crate) is_paused: bool,
+    /// The caps of the workers' budget, if they were replaced.
+    pub(crate) caps: Option<Caps>,
+}
+
 /// What a worker is doing, for the live tables.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct WorkerActivity {

@@ -52,6 +52,11 @@ impl SearchConfig {
     pub(crate) fn is_exhaustive(&self) -> bool {
         matches!(self, Self::Grid(_))
     }
+
+    /// Whether it asks every trial something, so that one that is added is tried.
+    pub(crate) fn admits_more_trials(&self) -> bool {
+        matches!(self, Self::Grid(_) | Self::Race(_) | Self::SuccessiveHalving(_))
+    }
 }
 
 /// The problem that a search solves.

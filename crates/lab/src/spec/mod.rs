@@ -16,6 +16,7 @@ mod systems;
 mod table;
 mod text_error;
 mod track;
+mod variant;
 mod warnings;
 mod wording;
 
@@ -28,7 +29,7 @@ pub use scoring::{ScoringChoice, ScoringSpec};
 pub use space::Spaces;
 pub use systems::{AnswersSpec, ReplySource, SystemSpec, SystemVersion, Unanchored};
 pub use text_error::SpecTextError;
-pub(crate) use track::{MlflowConfig, legal_key};
+pub(crate) use track::{MlflowConfig, TrackioConfig, WandbConfig, WandbMode, legal_key};
 pub use track::{Pace, TrackerConfig, TrackerSettingsError};
 pub use warnings::WarningSpec;
 

@@ -8,6 +8,8 @@ use serde_json::{Map, Value, json};
 const WITHHELD: &str = "[withheld]";
 /// The sections whose entries may hold secrets.
 const SECRET_SECTIONS: [&str; 2] = ["models", "systems"];
+/// The section whose components may hold secrets, at any depth.
+const SPACE: &str = "space";
 /// Tables of an entry whose values may be secrets, unless they name a variable.
 const MAY_BE_SECRET: [&str; 2] = ["headers", "query"];
 
@@ -46,6 +48,9 @@ impl Experiment {
         let mut root = serde_json::to_value(toml::from_str::<toml::Table>(shown)?)?;
         let here = self.root();
         let mut missing = Vec::new();
+        if let Some(space) = root.get_mut(SPACE) {
+            restore(space, &here[SPACE], SPACE, &mut missing);
+        }
         for section in SECRET_SECTIONS {
             let entries = root.get_mut(section).and_then(Value::as_object_mut);
             for (name, entry) in entries.into_iter().flatten() {
@@ -86,12 +91,15 @@ impl Experiment {
     }
 }
 
-fn text(mut root: Value) -> String {
+pub(super) fn text(mut root: Value) -> String {
     remove_empty(&mut root);
     toml::to_string(&root).unwrap_or_else(|error| format!("# this experiment cannot be written as TOML: {error}\n"))
 }
 
 fn withhold_secrets(mut root: Value) -> Value {
+    if let Some(space) = root.get_mut(SPACE) {
+        withhold(space);
+    }
     for section in SECRET_SECTIONS {
         let entries = root.get_mut(section).and_then(Value::as_object_mut);
         entries.into_iter().flat_map(Map::values_mut).for_each(withhold);
@@ -100,6 +108,9 @@ fn withhold_secrets(mut root: Value) -> Value {
 }
 
 fn withhold(value: &mut Value) {
+    if let Value::Array(items) = value {
+        items.iter_mut().for_each(withhold);
+    }
     let Some(fields) = value.as_object_mut() else { return };
     for (name, field) in fields {
         match field.as_object_mut() {
@@ -121,6 +132,11 @@ fn is_placeholder(text: &str) -> bool {
 
 /// Puts the withheld parts of a value back in, from the same place in another value.
 fn restore(value: &mut Value, here: &Value, place: &str, missing: &mut Vec<String>) {
+    if let Value::Array(items) = value {
+        for (number, item) in items.iter_mut().enumerate() {
+            restore(item, &here[number], &format!("{place}[{number}]"), missing);
+        }
+    }
     let Some(fields) = value.as_object_mut() else { return };
     for (name, field) in fields {
         let (place, here) = (format!("{place}.{name}"), &here[name.as_str()]);
@@ -217,5 +233,21 @@ mod tests {
     fn what_may_be_a_secret_is_withheld() {
         let shown = Experiment::parse(FILE, ".").unwrap().text_without_secrets();
         assert!(!shown.contains("hush") && shown.contains(WITHHELD) && shown.contains("env:TEAM"), "{shown}");
+    }
+
+    #[test]
+    fn secrets_of_components_are_withheld_and_lent_again() {
+        let http = "{ http = { url = \"http://127.0.0.1:1/search\", headers = { x-key = \"quiet\" } } }";
+        let text = FILE
+            .replace(", x-plain = \"hush\"", "")
+            .replace("{ hybrid = { top_k = 3 } }", &format!("[{{ hybrid = {{ top_k = 3 }} }}, {http}]"));
+        let experiment = Experiment::parse(&text, ".").unwrap();
+        let shown = experiment.text_without_secrets();
+        assert!(!shown.contains("quiet") && shown.contains(WITHHELD), "{shown}");
+        let lent = Experiment::parse(&experiment.restore_secrets(&shown).unwrap(), ".").unwrap();
+        assert_eq!(lent.space, experiment.space);
+        let without = Experiment::parse(FILE, ".").unwrap();
+        let reason = without.restore_secrets(&shown).unwrap_err().to_string();
+        assert!(reason.contains("space.retriever[1].http.headers.x-key"), "{reason}");
     }
 }

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from reverie.experiment import Bundle, Experiment, Plan
     from reverie.functions import Function, chunker, generator, metric, parser, reranker, retriever
     from reverie.judges import Judgement, Noise, Qualification, aexplain, ajudge, anoise, explain, judge, noise
+    from reverie.live import LiveRun
     from reverie.pages import PageView, view_page
     from reverie.results import Calibration, Comparison, Plot, Results, Trial
     from reverie.scores import Scores, aevaluate, compare, evaluate, stopped_scores
@@ -65,6 +66,7 @@ _HOME = {
     "FunctionModel": "_function_models",
     "Index": "stages",
     "Judgement": "judges",
+    "LiveRun": "live",
     "Noise": "judges",
     "PageView": "pages",
     "Parser": "_core",
@@ -123,6 +125,7 @@ __all__ = [
     "FunctionModel",
     "Index",
     "Judgement",
+    "LiveRun",
     "Noise",
     "PageView",
     "Parser",

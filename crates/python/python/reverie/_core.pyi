@@ -200,6 +200,12 @@ class Experiment:
         """The results of the last finished run; `RuntimeError` if there was none."""
     def report(self) -> str:
         """`report.html` of the last finished run."""
+    def live(self, run: str | None = None) -> dict[str, Any]:
+        """How the run is doing that goes on."""
+    def live_run(self, run: str) -> dict[str, Any]:
+        """How this run is doing, or was when it ended."""
+    def steer(self, run: str, act: str) -> dict[str, Any]:
+        """Posts an act, which is JSON, and waits for what the run does about it."""
     def promote(
         self,
         output: str,
@@ -677,8 +683,8 @@ class Worker:
     """A worker of the engine `ray`."""
 
     def __new__(cls, setup: bytes, folder: str, lessor: Any = None) -> Worker: ...
-    def status(self) -> bytes:
-        """What it is doing, for the driver's live tables."""
+    def status(self, orders: bytes) -> bytes:
+        """What it is doing, for the driver's live tables. `orders` is what people have changed."""
     def run(self, unit: bytes, done: Callable[[bytes | None, str | None], Any]) -> None:
         """Starts a unit of tasks; `done(reply, error)` is called from another thread."""
 

@@ -25,6 +25,7 @@ from reverie._ragas_rows import plain
 from reverie._outcome import check_on_error, report_failures, run_watched
 from reverie.answers import Pipeline
 from reverie.functions import to_metrics
+from reverie.live import LiveRun
 from reverie._settings import Component, Part
 from reverie.results import Comparison, Results, Trial
 from reverie.systems import split_systems
@@ -265,6 +266,21 @@ class Experiment:
     def report(self) -> str:
         """The report of the last finished run: one HTML page that needs nothing else."""
         return self._core.report()
+
+    def live(self, run: str | None = None) -> LiveRun:
+        """The run of this experiment that goes on, to look at it and to steer it: from another thread or process, or from
+        another machine that uses the same store.
+
+            live = experiment.live()
+            live.add_trial("t01", {"retriever.bm25.top_k": 8})
+
+        Args:
+            run: A run by its id, or by the beginning of its id. Needed if several go on.
+
+        Raises:
+            RuntimeError: If none goes on, or several do.
+        """
+        return LiveRun(self._core, run)
 
     def promote(
         self,

@@ -208,7 +208,8 @@ impl PyExperiment {
         let kept = &partial;
         let run = || async move {
             let prepared = session.prepare().await?;
-            let (results, tracking) = app::library::run(&session, &prepared).await;
+            let app::library::EndedRun { session, prepared, results, tracking } =
+                app::library::run(session, prepared).await?;
             let results = results.map(|results| (session.workspace().run_folder(&results.run), results));
             // The trials that are scored are kept.
             if matches!(results, Err(Error::Interrupted))
@@ -271,6 +272,36 @@ impl PyExperiment {
     /// The report page of the last finished run.
     fn report(&self, py: Python<'_>) -> PyResult<String> {
         app::library::report(&self.latest(py)?).map_err(|error| PyRuntimeError::new_err(error.to_string()))
+    }
+
+    /// How the run is doing that goes on: the one whose id begins with `run`, or else that of this experiment.
+    #[pyo3(signature = (run=None))]
+    fn live(&self, py: Python<'_>, run: Option<String>) -> PyResult<Py<PyAny>> {
+        let cancel = CancellationToken::new();
+        let session = self.session(None, None, Progress::default(), &cancel)?;
+        let find = || async move { lab::find_live_run(&session, run.as_deref()).await };
+        to_python(py, &wait(py, &cancel, find, |_| Ok(()))?)
+    }
+
+    /// How this run is doing, or was when it ended.
+    fn live_run(&self, py: Python<'_>, run: String) -> PyResult<Py<PyAny>> {
+        let cancel = CancellationToken::new();
+        let session = self.session(None, None, Progress::default(), &cancel)?;
+        let look = || async move {
+            let absent = || Error::NotFound(format!("the run {run} has not written how it is doing"));
+            lab::live_run(&session, &run).await?.ok_or_else(absent)
+        };
+        to_python(py, &wait(py, &cancel, look, |_| Ok(()))?)
+    }
+
+    /// Posts an act, which is JSON, and waits for what the run does about it.
+    fn steer(&self, py: Python<'_>, run: String, act: &str) -> PyResult<Py<PyAny>> {
+        let act: lab::Act = serde_json::from_str(act).map_err(value_error)?;
+        let cancel = CancellationToken::new();
+        let session = self.session(None, None, Progress::default(), &cancel)?;
+        let by = std::env::var("USER").unwrap_or_else(|_| "Python".to_owned());
+        let steer = || async move { lab::steer(&session, &run, &by, act).await };
+        to_python(py, &wait(py, &cancel, steer, |_| Ok(()))?)
     }
 
     /// Makes the bundle of a trial: of this one, else of the winner, else of the first of the leaderboard of `run`,

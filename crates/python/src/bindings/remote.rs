@@ -75,8 +75,8 @@ impl Cluster for PythonCluster {
         self.ask("call", |done| (worker, unit, done)).await
     }
 
-    async fn look(&self, worker: WorkerId) -> Result<Vec<u8>, CallError> {
-        self.ask("status", |done| (worker, done)).await
+    async fn look(&self, worker: WorkerId, orders: Vec<u8>) -> Result<Vec<u8>, CallError> {
+        self.ask("status", |done| (worker, orders, done)).await
     }
 
     async fn set_caps(&self, budget: &str, caps: Caps) -> Result<(), ClusterError> {
@@ -165,9 +165,9 @@ impl RayWorker {
         Ok(Self { worker: Arc::new(worker) })
     }
 
-    /// What the worker is doing, for the driver's live tables.
-    fn status(&self) -> PyResult<Vec<u8>> {
-        self.worker.look().map_err(|error| PyRuntimeError::new_err(lab::error_chain(&error)))
+    /// What the worker is doing, for the driver's live tables. `orders` is what people have changed.
+    fn status(&self, orders: &[u8]) -> PyResult<Vec<u8>> {
+        self.worker.look(orders).map_err(|error| PyRuntimeError::new_err(lab::error_chain(&error)))
     }
 
     /// Executes a unit of tasks; `done(reply, reason)` is called with the reply, or with

@@ -77,3 +77,36 @@ def test_a_run_on_ray_is_steered_and_its_statistics_are_those_of_a_run_that_was_
             assert trial["stopped"]["kind"] == "by_person" and trial["group"] is None and trial["p_value"] is None
     for depth in (1, 3):
         assert numbers(results, depth) == numbers(planned, depth)
+
+
+def test_a_pause_on_ray_stops_the_calls_of_all_workers_and_a_trial_that_is_added_is_as_if_it_had_been_planned(ray_cluster, workspace):
+    provider = Provider(latency={"constant": {"seconds": 0.4}})
+    ray = ("--json", "--engine", "ray", "--address", ray_cluster.address)
+    try:
+        experiment = write_experiment(workspace, "added", provider.url, (1, 2), "budget = { usd = 50.0 }")
+        run = Run("run", "-f", experiment, *ray)
+        while provider.statistics()["requests"] < 10:
+            assert run.process.poll() is None, run.end().err
+            time.sleep(0.1)
+        paused = ctl(experiment, "pause")
+        # Workers hear of it within a second, and calls in flight end.
+        time.sleep(2.0)
+        asked = provider.statistics()["requests"]
+        time.sleep(3.0)
+        assert provider.statistics()["requests"] == asked, "nothing is asked during a pause"
+        added = ctl(experiment, "add", "t01", "--set", "retriever.bm25.top_k=3")
+        raised = ctl(experiment, "budget", "--usd", "60")
+        went_on = ctl(experiment, "continue")
+        results = run.succeeds()
+        assert asked < 60, f"{asked} of {provider.statistics()['requests']} calls were made before the pause held"
+        planned = Run("run", "-f", write_experiment(workspace, "foreseen", provider.url, (1, 2, 3)), *ray).succeeds()
+    finally:
+        provider.stop()
+    acts = [paused, added, raised, went_on]
+    print("seconds of acts:", [round(act["seconds"], 2) for act in acts], "calls before the pause:", asked)
+    assert [act["refused"] for act in acts] == [False] * 4, acts
+    assert added["outcome"].startswith("t03 is added")
+    assert results["run"] == added["outcome"].split()[-1]
+    assert results["run"].split("-")[-1] == planned["run"].split("-")[-1], "it is the same plan"
+    for depth in DEPTHS:
+        assert numbers(results, depth) == numbers(planned, depth)

@@ -7,14 +7,12 @@ import json
 import subprocess
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from pages import PROGRAM, RETRIEVAL, SCORES, answering, experiment, run, served
+from pages import PROGRAM, RETRIEVAL, SCORES, answering, ask, experiment, run, served
 from workspace import ROOT, Provider
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -33,38 +31,6 @@ def zoo(tmp_path_factory) -> tuple[Path, dict]:
 def url(zoo):
     with served(zoo[0]) as url:
         yield url
-
-
-@pytest.fixture
-def visit(browser):
-    """Opens pages in browsers of their own; nothing may go wrong in any of them, and nothing is asked of another host."""
-    contexts, errors, hosts = [], [], set()
-
-    def open_page(address: str, **settings):
-        context = browser.new_context(**{"viewport": {"width": 1200, "height": 900}, **settings})
-        contexts.append(context)
-        page = context.new_page()
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("request", lambda request: hosts.add(request.url.split("/")[2]))
-        page.goto(address)
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert errors == []
-    assert all(host.startswith("127.0.0.1") for host in hosts if host), hosts
-
-
-def ask(url: str, path: str, body: dict | None = None, **headers: str):
-    """The status and the answer of a request that is not a browser's."""
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(f"{url}{path}", data, {"content-type": "application/json", **headers})
-    try:
-        with urllib.request.urlopen(request) as response:
-            return response.status, json.load(response)
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
 
 
 def test_runs_lead_to_their_leaderboard_which_says_what_the_results_say(visit, url, zoo):
@@ -173,6 +139,29 @@ def test_a_run_is_watched_and_steered_while_it_goes_on(visit, slow):
     assert all(trial["trial"]["id"] == "t02" and trial["group"] is None for trial in stopped)
 
 
+def test_a_trial_is_added_on_the_page_which_follows_the_run(visit, slow):
+    file, process = slow
+    with served(file) as url:
+        page = visit(url)
+        expect(page.get_by_role("link", name="zoo", exact=True).first).to_be_visible(timeout=20_000)
+        run_id = ask(url, "/api/runs")[1]["runs"][0]["run"]
+        page.goto(f"{url}/#/runs/{run_id}/live")
+        expect(page.locator("#copied-trial")).to_be_visible(timeout=20_000)
+        page.locator("#copied-trial").select_option("t02")
+        page.locator("#copied-setting").fill("retriever.bm25.top_k")
+        expect(page.locator("#add-trial .hint")).to_have_text("t02 has 2.")
+        page.locator("#copied-value").fill("5")
+        page.keyboard.press("Enter")
+        expect(page.locator("#acts")).to_contain_text("t04 is added", timeout=20_000)
+        page.get_by_role("link", name="zoo-").click(timeout=60_000)
+        expect(page.locator("#live-board tbody tr")).to_have_count(4)
+        expect(page.locator("#live-board")).to_contain_text("t04")
+        results = json.loads(process.communicate(timeout=120)[0])
+    assert results["run"] != run_id
+    added = next(trial for trial in results["trials"] if trial["trial"]["id"] == "t04")
+    assert added["trial"]["retriever"]["bm25"]["top_k"] == 5
+
+
 def test_a_run_that_was_killed_is_called_stalled_or_cut_off_and_not_running(slow):
     file, process = slow
     with served(file) as url:
@@ -209,7 +198,7 @@ def test_three_people_review_sixty_questions_and_one_is_killed(visit, tmp_path):
     file = experiment(tmp_path / "review", repeats=10, space=RETRIEVAL, rest=SCORES)
     with served(file) as url:
         pages = {name: visit(f"{url}/#/golden") for name in ("Ann", "Ben", "Cem")}
-        begun, decided = time.monotonic(), 0
+        begun, decided, turn = time.monotonic(), 0, 0
         for name, page in pages.items():
             begin_review(page, name)
         # Nobody keeps a question that somebody else has opened at the same moment.
@@ -325,7 +314,7 @@ def test_no_page_has_a_serious_finding_of_axe(visit, url, zoo, scheme, width):
     if not AXE.exists():
         pytest.fail(f"{AXE} is not there: it comes with the packages of web/")
     run_id = zoo[1]["run"]
-    for address in ("", f"#/runs/{run_id}", f"#/runs/{run_id}/live", "#/golden", "#/documents", "#/documents?path=owls.txt"):
+    for address in ("", f"#/runs/{run_id}", f"#/runs/{run_id}/live", f"#/ask?run={run_id}", "#/golden", "#/documents", "#/documents?path=owls.txt"):
         page = visit(f"{url}/{address}", color_scheme=scheme, viewport={"width": width, "height": 800}, bypass_csp=True)
         expect(page.locator("main").first).to_be_visible()
         page.wait_for_load_state("networkidle") if "live" not in address and "golden" not in address else page.wait_for_timeout(1500)

@@ -7,8 +7,10 @@ use crate::{
     cluster::{CallError, WorkerId},
     engine::unit::{TaskReply, Unit, UnitReply, UnitTask, WorkerActivity},
     operator::Operator,
+    steering::Steering,
 };
 use std::{
+    convert::Infallible,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -25,6 +27,9 @@ impl SharedDriver {
     pub(super) fn hand_out_waiting(self: &Arc<Self>) {
         let mut units = Vec::new();
         let mut state = self.state();
+        if state.orders().is_paused {
+            return;
+        }
         let opens = |worker: &WorkerState| worker.node.is_some() && !worker.ready;
         if self.began.elapsed() < OPENING_WAIT && state.workers.iter().any(opens) {
             return;
@@ -116,20 +121,34 @@ impl SharedDriver {
     /// Asks the workers that have something to do what they are doing.
     pub(super) fn ask_activity(self: &Arc<Self>) {
         let mut state = self.state();
+        let Ok(orders) = serde_json::to_vec(&state.orders()) else { return };
         let busy = |worker: &&mut WorkerState| worker.ready && !worker.asked && worker.units.values().any(|n| *n > 0);
         for worker in state.workers.iter_mut().filter(busy) {
             worker.asked = true;
-            let (shared, id) = (self.clone(), worker.id);
+            let (shared, id, orders) = (self.clone(), worker.id, orders.clone());
             tokio::spawn(async move {
                 // A worker that does not answer is asked again; the replies to its units show
                 // whether it died.
-                let look = shared.cluster.look(id).await.ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+                let answer = shared.cluster.look(id, orders).await;
+                let look = answer.ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
                 let mut state = shared.state();
                 if let Some(worker) = state.workers.iter_mut().find(|worker| worker.id == id) {
                     worker.asked = false;
                     state.show_activity(id, look.unwrap_or_default());
                 }
             });
+        }
+    }
+
+    /// Tells workers at once when a pause starts or ends.
+    pub(super) async fn tell_pauses(self: &Arc<Self>, steering: &Steering) -> Infallible {
+        let mut pauses = steering.pauses();
+        loop {
+            if pauses.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+            self.ask_activity();
+            self.work.notify_one();
         }
     }
 

@@ -62,7 +62,7 @@ impl Cluster for Script {
         }
     }
 
-    async fn look(&self, worker: WorkerId) -> Result<Vec<u8>, CallError> {
+    async fn look(&self, worker: WorkerId, _orders: Vec<u8>) -> Result<Vec<u8>, CallError> {
         self.asked.lock().unwrap().push(worker);
         Ok(serde_json::to_vec(&WorkerActivity::default()).unwrap())
     }

@@ -98,10 +98,10 @@ impl Cluster for Inside {
         }
     }
 
-    async fn look(&self, worker: WorkerId) -> Result<Vec<u8>, CallError> {
+    async fn look(&self, worker: WorkerId, orders: Vec<u8>) -> Result<Vec<u8>, CallError> {
         let worker = self.workers.lock().unwrap().get(&worker).cloned();
         let worker = worker.ok_or_else(|| CallError::Died("killed".to_owned()))?;
-        worker.look().map_err(|error| CallError::Failed(error.to_string()))
+        worker.look(&orders).map_err(|error| CallError::Failed(error.to_string()))
     }
 
     async fn stop(&self, worker: WorkerId) {

@@ -1,6 +1,6 @@
 //! Questions to the replies of a system.
 
-use super::{DoWork, TaskContext, TaskOutput};
+use super::{DoWork, TaskContext, TaskOutput, group_failures};
 use crate::{
     Error,
     artifact::{AnswerRow, NoAnswer, ReplyRow},
@@ -38,8 +38,12 @@ impl DoWork for AskWork {
         let failed = rows.iter().filter_map(|row| row.answer.answer.as_ref().err());
         let function_errors = failed.clone().filter(|no_answer| no_answer.function.is_some()).count();
         let errors = failed.count() - function_errors;
+        let failures =
+            group_failures(rows.iter().filter_map(|row| {
+                Some((row.answer.question.as_str(), row.answer.answer.as_ref().err()?.reason.clone()))
+            }));
         let made = TaskOutput::with_earlier(rows, earlier, run_context, |row| &row.answer.question)?;
-        Ok(TaskOutput { errors, function_errors, ..made })
+        Ok(TaskOutput { errors, function_errors, failures, ..made })
     }
 }
 

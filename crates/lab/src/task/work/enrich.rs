@@ -1,6 +1,6 @@
 //! Chunks to what is searched in place of their texts.
 
-use super::{DoWork, TaskContext, TaskOutput, document_of};
+use super::{DoWork, TaskContext, TaskOutput, document_of, group_failures};
 use crate::{
     Error,
     artifact::{self, EnrichedRow},
@@ -37,6 +37,13 @@ impl DoWork for EnrichWork {
         let made = made.into_iter().collect::<Result<Vec<_>, _>>()?.concat();
         let has_failed = |one: &&EnrichedText| one.fallback.as_ref().is_some_and(|fallback| fallback.failed);
         let errors = made.iter().filter(has_failed).count();
+        let failures = group_failures(
+            searchable
+                .iter()
+                .zip(&made)
+                .filter(|(_, one)| has_failed(one))
+                .filter_map(|(chunk, one)| Some((chunk.document.as_str(), one.fallback.as_ref()?.reason.clone()))),
+        );
         let row = |(chunk, one): (&&rag::Chunk, EnrichedText)| EnrichedRow {
             document: chunk.document.clone(),
             number: chunk.number,
@@ -44,6 +51,6 @@ impl DoWork for EnrichWork {
             fallback: one.fallback.map(|fallback| fallback.reason),
         };
         let rows: Vec<EnrichedRow> = searchable.iter().zip(made).map(row).collect();
-        Ok(TaskOutput { errors, ..TaskOutput::of(artifact::encode(&rows)?, rows.len()) })
+        Ok(TaskOutput { errors, failures, ..TaskOutput::of(artifact::encode(&rows)?, rows.len()) })
     }
 }

@@ -1,6 +1,6 @@
 //! Passages to answers.
 
-use super::{DoWork, TaskContext, TaskOutput};
+use super::{DoWork, TaskContext, TaskOutput, group_failures};
 use crate::{
     Error,
     artifact::{AnswerRow, NoAnswer},
@@ -43,7 +43,10 @@ impl DoWork for GenerateWork {
         let failed = rows.iter().filter_map(|row| row.answer.as_ref().err());
         let function_errors = failed.clone().filter(|no_answer| no_answer.function.is_some()).count();
         let errors = failed.count() - function_errors;
+        let failures = group_failures(
+            rows.iter().filter_map(|row| Some((row.question.as_str(), row.answer.as_ref().err()?.reason.clone()))),
+        );
         let made = TaskOutput::with_earlier(rows, earlier, run_context, |row| &row.question)?;
-        Ok(TaskOutput { errors, function_errors, ..made })
+        Ok(TaskOutput { errors, function_errors, failures, ..made })
     }
 }

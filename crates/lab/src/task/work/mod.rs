@@ -20,7 +20,7 @@ mod retrieve;
 mod score;
 mod write_queries;
 
-use super::{CallTurn, RunContext, TaskCalls, TurnModels};
+use super::{CallTurn, RowFailure, RunContext, TaskCalls, TurnModels, group_failures};
 use crate::{
     Error,
     artifact::{self, DocumentRow, PassageRow},
@@ -157,6 +157,8 @@ pub(crate) struct TaskOutput {
     pub(crate) has_parts: bool,
     /// Bytes of text that were read, if they decide how long it takes.
     pub(crate) bytes: u64,
+    /// Why rows have no result.
+    pub(crate) failures: Vec<RowFailure>,
 }
 
 impl TaskOutput {

@@ -1,6 +1,6 @@
 //! Everything to scores.
 
-use super::{DoWork, EarlierRows, TaskContext, TaskOutput};
+use super::{DoWork, EarlierRows, TaskContext, TaskOutput, group_failures};
 use crate::{
     Error,
     artifact::{NoAnswer, ScoreRow},
@@ -50,8 +50,16 @@ impl DoWork for ScoreWork {
         }
         let errors = count(|missing| matches!(missing, Missing::ProviderError(_) | Missing::Budget(_)));
         let function_errors = count(|missing| matches!(missing, Missing::FunctionError(_)));
+        // A question without an answer was told of by the task that was to answer it.
+        let is_answered = |row: &&ScoreRow| answers.get(&row.question).is_none_or(Result::is_ok);
+        let failures = group_failures(rows.iter().filter(is_answered).filter_map(|row| match &row.scored.score {
+            Value::Missing(missing @ (Missing::ProviderError(_) | Missing::Budget(_) | Missing::FunctionError(_))) => {
+                Some((row.question.as_str(), missing.to_string()))
+            }
+            _ => None,
+        }));
         let made = TaskOutput::with_earlier(rows, earlier, run_context, |row| &row.question)?;
-        Ok(TaskOutput { errors, function_errors, ..made })
+        Ok(TaskOutput { errors, function_errors, failures, ..made })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Questions to queries.
 
-use super::{DoWork, TaskContext, TaskOutput};
+use super::{DoWork, TaskContext, TaskOutput, group_failures};
 use crate::{
     Error,
     artifact::{self, QueryRow},
@@ -28,6 +28,11 @@ impl DoWork for WriteQueriesWork {
         let written = written.into_iter().collect::<Result<Vec<_>, _>>()?;
         let has_failed = |written: &&WrittenQueries| written.fallback.as_ref().is_some_and(|fallback| fallback.failed);
         let errors = written.iter().filter(has_failed).count();
+        let failures = group_failures(
+            cx.run_context.questions.iter().zip(&written).filter(|(_, written)| has_failed(written)).filter_map(
+                |(question, written)| Some((question.id.as_str(), written.fallback.as_ref()?.reason.clone())),
+            ),
+        );
         let of_question = |(question, written): (&Question, WrittenQueries)| {
             let (id, fallback) = (question.id.clone(), written.fallback.map(|fallback| fallback.reason));
             let row =
@@ -35,6 +40,6 @@ impl DoWork for WriteQueriesWork {
             (1u32..).zip(written.queries).map(row)
         };
         let rows: Vec<QueryRow> = cx.run_context.questions.iter().zip(written).flat_map(of_question).collect();
-        Ok(TaskOutput { errors, ..TaskOutput::of(artifact::encode(&rows)?, cx.run_context.questions.len()) })
+        Ok(TaskOutput { errors, failures, ..TaskOutput::of(artifact::encode(&rows)?, cx.run_context.questions.len()) })
     }
 }

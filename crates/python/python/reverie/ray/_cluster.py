@@ -71,9 +71,9 @@ class Cluster:
         """Hands a unit to an actor."""
         _tell(self._actors[worker].run.remote(unit), done)
 
-    def status(self, worker: int, done: Done) -> None:
-        """Asks an actor what it is doing."""
-        _tell(self._actors[worker].status.remote(), done)
+    def status(self, worker: int, orders: bytes, done: Done) -> None:
+        """Asks an actor what it is doing, and tells it what people have changed."""
+        _tell(self._actors[worker].status.remote(orders), done)
 
     def set_caps(self, budget: str, caps: str) -> None:
         """Replaces the caps of a run's budget, which the workers divide."""
@@ -106,9 +106,9 @@ class Worker:
             raise self._error
         return ray.get_runtime_context().get_node_id().encode()
 
-    async def status(self) -> bytes:
-        """What it is doing."""
-        return self._worker.status()
+    async def status(self, orders: bytes) -> bytes:
+        """What it is doing. `orders` is what people have changed."""
+        return self._worker.status(orders)
 
     async def run(self, unit: bytes) -> bytes:
         """Executes a unit of tasks."""
