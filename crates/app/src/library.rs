@@ -7,6 +7,7 @@ pub use crate::{
 };
 
 use crate::{
+    environment,
     option_values::{InvalidValue, parse_dollars},
     render,
     report::write_report,
@@ -96,6 +97,11 @@ pub fn report(results: &Results) -> Result<String, serde_json::Error> {
 /// The failures of user functions in a run, as text; none if nothing failed.
 pub fn function_failures(results: &Results) -> Option<String> {
     format_function_failures(results.trials.iter().flat_map(|trial| &trial.function_failures))
+}
+
+/// The name under which this process acts on a run: that of the user, if the environment has one.
+pub fn user_name() -> Option<String> {
+    environment::environment_variable("USER")
 }
 
 /// Checks an amount of dollars.

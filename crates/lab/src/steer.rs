@@ -27,10 +27,10 @@ pub async fn find_live_run(session: &Session, asked: Option<&str>) -> Result<Liv
     match live[..] {
         [run] => live_run(session, run).await?.ok_or_else(|| Error::NotFound(format!("the run {run} has just ended"))),
         [] => Err(Error::NotFound(match asked {
-            Some(asked) => format!("no run `{asked}` goes on in this store; `reverie ui` shows all runs"),
+            Some(asked) => format!("no run `{asked}` goes on in this store"),
             None => format!("no run of `{}` goes on in this store", session.experiment.name),
         })),
-        _ => Err(Error::Unusable(format!("several runs go on: {}; name one of them with --run", live.join(", ")))),
+        _ => Err(Error::Unusable(format!("several runs go on: {}; name one of them", live.join(", ")))),
     }
 }
 

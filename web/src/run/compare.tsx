@@ -61,6 +61,7 @@ function Pair(pair: PairProps) {
     <>
       <SettingsTable {...pair} />
       <TalliesTable {...pair} />
+      <LossesTable {...pair} />
       <DifferencesTable {...pair} />
     </>
   );
@@ -104,6 +105,24 @@ function TalliesTable({ one, two, a, b }: PairProps) {
               </tr>
             );
           })}
+        </tbody>
+      </table>
+    </Scroll>
+  );
+}
+
+/** At how many questions each of the two loses the evidence, by the step where it is lost first. */
+function LossesTable({ one, two }: PairProps) {
+  const { table } = useRun();
+  const steps = table.lossSteps.filter((step) => step.is_loss && (one.losses?.[step.name] || two.losses?.[step.name]));
+  if (!steps.length) return null;
+  return (
+    <Scroll label="Where the evidence is lost">
+      <table id="compared-losses">
+        <Caption text={`Where ${one.id} and ${two.id} lose the evidence`} />
+        <thead><tr><Head>evidence lost</Head><Head number>{one.id}</Head><Head number>{two.id}</Head><Head>meaning</Head></tr></thead>
+        <tbody>
+          {steps.map((step) => <tr key={step.name}><th scope="row">{step.title}</th><td class="number">{one.losses?.[step.name] ?? 0}</td><td class="number">{two.losses?.[step.name] ?? 0}</td><td class="text">{step.meaning}</td></tr>)}
         </tbody>
       </table>
     </Scroll>

@@ -20,3 +20,12 @@ export function markedPieces(passage: PassageText, evidence: Evidence[]): [strin
   pieces.push([text(at, passage.start + bytes.length), false]);
   return pieces.filter(([piece]) => piece);
 }
+
+/** The largest share of a piece of evidence that a passage holds, in [0, 1]. */
+export function heldShare(passage: PassageText, evidence: Evidence[]): number {
+  const shares = evidence.map(({ document, span }) => {
+    if (!span || document !== passage.document || span.end <= span.start) return 0;
+    return Math.max(0, Math.min(span.end, passage.end) - Math.max(span.start, passage.start)) / (span.end - span.start);
+  });
+  return Math.max(0, ...shares);
+}

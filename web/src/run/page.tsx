@@ -9,6 +9,8 @@ import { FrontSection } from "./front";
 import { RunHeader, SectionLinks } from "./header";
 import { Leaderboard } from "./leaderboard";
 import { MatrixSection } from "./matrix";
+import { NextSection } from "./next";
+import { nextSteps } from "./next-steps";
 import { RunContext, type RunModel } from "./model";
 import { PlotSection } from "./plot";
 import { QuestionSection } from "./question";
@@ -24,6 +26,7 @@ function sectionsOf({ overview }: RunModel): Section[] {
   const { matrix, board } = overview;
   const sections: Section[] = [
     { heading: "board-heading", title: "Leaderboard", Content: Leaderboard },
+    { heading: "next-heading", title: "What next", Content: NextSection },
     { heading: "plot-heading", title: "Axes and metrics", Content: PlotSection },
     { heading: "front-heading", title: "Quality, time and cost", Content: FrontSection },
     { heading: "effects-heading", title: "Effects", Content: EffectsSection },
@@ -54,7 +57,8 @@ export function RunPage({ model }: { model: RunModel }) {
   const sections = sectionsByModel.get(model) ?? sectionsOf(model);
   sectionsByModel.set(model, sections);
   const hasEffects = model.overview.board.effects.length > 0;
-  const links = sections.filter(({ heading }) => heading !== "effects-heading" || hasEffects).map(({ heading, title }): [string, string] => [heading, title]);
+  const isEmpty = (heading: string) => (heading === "effects-heading" && !hasEffects) || (heading === "next-heading" && !nextSteps(model.table).length);
+  const links = sections.filter(({ heading }) => !isEmpty(heading)).map(({ heading, title }): [string, string] => [heading, title]);
   return (
     <RunContext.Provider value={model}>
       <RunHeader />

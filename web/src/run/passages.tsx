@@ -5,7 +5,7 @@ import { type RunTable } from "../data/columns";
 import type { BoardRow, Json, PassageText, QuestionPart } from "../data/overview";
 import { useLength } from "../page/text";
 import { counted, fixed, isKnown } from "../words";
-import { markedPieces } from "./evidence";
+import { heldShare, markedPieces } from "./evidence";
 import { useRun } from "./model";
 
 function placeOf(passage: PassageText): string {
@@ -53,10 +53,14 @@ export function Retrieved({ row, list, passages, held }: { row: BoardRow; list: 
   if (!passages.length) return <p class="hint">No passage was retrieved.</p>;
   const twin = reranked?.twin ?? null;
   const before = twin ? held.lists[held.trials[table.numberOf(twin)].list].map(([place]) => place) : null;
-  const covers = marked.map((pieces) => pieces.some(([, isEvidence]) => isEvidence));
-  const holding = covers.flatMap((holds, i) => (holds ? [`[${i + 1}]`] : []));
+  const shares = passages.map((passage) => heldShare(passage, evidence));
+  const covers = shares.map((share) => share > 0);
+  const numbers = (holds: (share: number) => boolean) => shares.flatMap((share, i) => (holds(share) ? [`[${i + 1}]`] : [])).join(", ");
+  const [whole, parts] = [numbers((share) => share >= 1), numbers((share) => share > 0 && share < 1)];
   const words = [counted(passages.length, "passage")];
-  if (evidence.length) words.push(holding.length ? `evidence in ${holding.join(", ")}` : "none holds evidence");
+  if (whole) words.push(`evidence in ${whole}`);
+  if (parts) words.push(`a part of it in ${parts}`);
+  if (evidence.length && !whole && !parts) words.push("none holds evidence");
   return (
     <>
       <p class="hint">{words.join("; ")}.</p>
@@ -69,7 +73,7 @@ export function Retrieved({ row, list, passages, held }: { row: BoardRow; list: 
         {passages.map((passage, i) => {
           const said = [`[${i + 1}] ${placeOf(passage)}`, `score ${fixed(list[i][1])}`];
           if (before && twin) said.push(before.includes(list[i][0]) ? `before reranking [${before.indexOf(list[i][0]) + 1}]` : `not among the ${counted(before.length, "passage")} of ${twin.id}`);
-          if (covers[i]) said.push("holds evidence");
+          if (covers[i]) said.push(shares[i] >= 1 ? "holds evidence" : `holds ${Math.max(1, Math.floor(100 * shares[i]))} % of the evidence`);
           return (
             <li key={i} class={`card${covers[i] ? " covers" : ""}`}>
               <div class="where">{said.join(" · ")}</div>

@@ -10,7 +10,7 @@ import { LongText } from "../page/text";
 import { counted, fixed, isKnown, sentence } from "../words";
 import { AskLink } from "./ask-link";
 import { JudgeLabels, LabelContext } from "./labels";
-import { type RunModel, useRun } from "./model";
+import { type RunModel, focusHeading, useRun } from "./model";
 import { Retrieved } from "./passages";
 import { reasonOf } from "./questions";
 import { Account, Folded } from "./verdicts";
@@ -55,6 +55,8 @@ export function QuestionSection() {
   const labels = useContext(LabelContext);
   const opened = isChosen ? questions[index].id : null;
   useEffect(() => { if (opened !== null) labels?.open(opened); }, [labels, opened]);
+  // Before the content was there, the page may have been too short to bring the heading to its top.
+  useEffect(() => { if (value && document.activeElement?.id === "question-heading") focusHeading("question-heading"); }, [value]);
   const heading = isChosen ? `${[trial.id, other?.id].filter(Boolean).join(" and ")} · ${questions[index].id}` : "One question";
   return (
     <section aria-labelledby="question-heading">

@@ -4,6 +4,7 @@ use crate::{
     command::{CommandContext, ExperimentFile},
     environment,
     failure::CommandFailure,
+    library,
     option_values::parse_dollars,
     render,
 };
@@ -122,7 +123,7 @@ pub async fn run(cx: &CommandContext, arguments: CtlArguments) -> Result<u8, Com
     let Some(verb) = arguments.verb else {
         return cx.finish(&live, render::live_run);
     };
-    let by = environment::environment_variable("USER").unwrap_or_else(|| "reverie ctl".to_owned());
+    let by = library::user_name().unwrap_or_else(|| "reverie ctl".to_owned());
     let applied = steer(&session, &live.run, &by, verb.act()).await?;
     cx.show(&applied, |applied| applied.outcome.clone().unwrap_or_default())?;
     Ok(u8::from(applied.refused))

@@ -299,7 +299,7 @@ impl PyExperiment {
         let act: lab::Act = serde_json::from_str(act).map_err(value_error)?;
         let cancel = CancellationToken::new();
         let session = self.session(None, None, Progress::default(), &cancel)?;
-        let by = std::env::var("USER").unwrap_or_else(|_| "Python".to_owned());
+        let by = app::library::user_name().unwrap_or_else(|| "Python".to_owned());
         let steer = || async move { lab::steer(&session, &run, &by, act).await };
         to_python(py, &wait(py, &cancel, steer, |_| Ok(()))?)
     }
