@@ -220,7 +220,7 @@ async fn a_trial_that_a_person_adds_gives_the_numbers_of_a_run_in_which_it_was_p
     let ended: Vec<&str> = runs.as_array().unwrap().iter().map(|run| run["run"].as_str().unwrap()).collect();
     assert_eq!(ended, [next.as_str()], "the run that it was has no results of its own");
     // What was added is served like any other trial.
-    steered.run(&["promote", "--trial", "t03", "--output", "bundle"]).succeeds();
+    steered.run(&["promote", "t03", "--output", "bundle"]).succeeds();
 }
 
 #[tokio::test]

@@ -111,7 +111,7 @@ fn votes_that_cannot_be_right_are_refused_and_write_nothing() {
     let (desk, answers) = (desk(folder.path()), different(&["t01", "t02"], 2));
     let vote = request(0, VoteVerdict::Left);
     for (by, request, said) in [
-        (" \u{1b}", vote.clone(), "who votes"),
+        (" \u{1b}", vote.clone(), "`by` is missing"),
         ("Ann", VoteRequest { question: "q9".to_owned(), ..vote.clone() }, "no question `q9`"),
         ("Ann", VoteRequest { left: digest("other"), ..vote.clone() }, "no such answers"),
         ("Ann", VoteRequest { left: vote.right, ..vote.clone() }, "same text"),
