@@ -26,7 +26,7 @@ describe("what to try next", () => {
   it("follows from where the leading trial loses most", () => {
     const losses = { not_found: 12, answered_wrong: 108, cut_apart: 5 };
     const found = steps([row("t08", 128, 3, { standing: "leads", losses }), row("t03", 32, 3, { tied: false })]);
-    expect(found.map(({ why }) => why)).toEqual(["At 108 of 120 questions, t08 loses the evidence here: answered wrong.", "At 12 of 120 questions, t08 loses the evidence here: not found."]);
+    expect(found.map(({ why }) => why)).toEqual(["t08 goes wrong here at 108 of 120 questions: answered wrong.", "t08 goes wrong here at 12 of 120 questions: not found."]);
     expect(found[1].text).toContain("dense, hybrid");
     const dense = row("t08", 128, 3, { standing: "leads", losses, settings: { retriever: { dense: { top_k: 3 } } } });
     expect(steps([dense])[1].text).not.toContain("dense");

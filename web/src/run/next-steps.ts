@@ -51,7 +51,7 @@ function afterLosses(table: RunTable, leading: BoardRow): NextStep[] {
     .sort((one, other) => other.count - one.count);
   return lost.slice(0, MOST_LOSSES).flatMap(({ step, count }) => {
     const text = step.name === "not_found" ? deeperSearch(leading) : REMEDIES[step.name];
-    return text ? [{ text, why: `At ${count} of ${counted(total, "question")}, ${leading.id} loses the evidence here: ${step.title}.` }] : [];
+    return text ? [{ text, why: `${leading.id} goes wrong here at ${count} of ${counted(total, "question")}: ${step.title}.` }] : [];
   });
 }
 

@@ -59,7 +59,7 @@ export function Retrieved({ row, list, passages, held }: { row: BoardRow; list: 
   const [whole, parts] = [numbers((share) => share >= 1), numbers((share) => share > 0 && share < 1)];
   const words = [counted(passages.length, "passage")];
   if (whole) words.push(`evidence in ${whole}`);
-  if (parts) words.push(`a part of it in ${parts}`);
+  if (parts) words.push(`a part of the evidence in ${parts}`);
   if (evidence.length && !whole && !parts) words.push("none holds evidence");
   return (
     <>
