@@ -16,7 +16,7 @@ use crate::{
     task::RunContext,
     track::{Observer, RunReader, TaskFailure},
 };
-use models::{Budget, Caps};
+use models::{Budget, Caps, SpentTotals};
 use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::{
@@ -303,6 +303,7 @@ impl LiveWriter {
             progress: session.setup().control.progress.clone(),
             steering: session.setup().control.steering.clone(),
             budget: session.budget().clone(),
+            before: session.budget().spent(),
             flow: flow(&prepared.plan),
             trials: prepared.trials.iter().map(|trial| (trial.id.clone(), trial.labels.clone())).collect(),
             metrics: session.experiment.evaluate.metrics.len(),
@@ -358,6 +359,8 @@ struct LiveObserver {
     progress: Progress,
     steering: Steering,
     budget: Budget,
+    /// What was spent before: the run goes on with one budget after its plan was changed, and with a new client.
+    before: SpentTotals,
     flow: Vec<(Operator, Operator)>,
     trials: Vec<(String, BTreeMap<String, String>)>,
     metrics: usize,
@@ -385,8 +388,10 @@ impl LiveObserver {
         }
         let (operators, models) = (self.progress.snapshot(), self.progress.models());
         let total = self.run_context.models().client().meter().total();
+        let (calls, tokens) = (self.before.calls + total.calls, self.before.tokens + total.tokens());
+        let cost_usd = self.before.usd + total.cost_usd;
         let now = now_ms();
-        self.history.add(now, &models, total.cost_usd);
+        self.history.add(now, &models, cost_usd);
         let going_on = if self.steering.is_paused() { LiveState::Paused } else { LiveState::Running };
         let LiveEnd { state, note, continued_as } =
             end.unwrap_or(LiveEnd { state: going_on, note: None, continued_as: None });
@@ -403,9 +408,9 @@ impl LiveObserver {
             flow: self.flow.clone(),
             models,
             spending: LiveSpending {
-                calls: total.calls,
-                tokens: total.tokens(),
-                cost_usd: total.cost_usd,
+                calls,
+                tokens,
+                cost_usd,
                 caps: self.budget.caps(),
                 reached: BudgetResult::of(&self.budget).and_then(|budget| budget.partial()),
             },
