@@ -25,7 +25,7 @@ use std::{
     fs::{File, OpenOptions},
     io::{Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use store::Key;
 
@@ -214,12 +214,27 @@ pub struct ReviewDesk {
 
 /// The file of questions with all decisions up to a number.
 struct UnwrittenFile {
-    bytes: Vec<u8>,
+    file: Arc<Mutex<DatasetFile>>,
+    kept: Vec<Question>,
     rejected: Vec<Question>,
     /// The number of the last decision in it.
     last: u64,
     /// The number of the last decision in the file that it replaces, and the key of that file's content.
     before: (u64, Key),
+}
+
+impl UnwrittenFile {
+    /// Its bytes. They are read back before they are returned, which takes a while.
+    fn bytes(&self) -> Result<Vec<u8>, Error> {
+        bytes_with(&self.file, self.kept.clone()).map_err(|error| Error::Unusable(error_chain(&error)))
+    }
+}
+
+/// The bytes of a file with these questions.
+fn bytes_with(file: &Mutex<DatasetFile>, questions: Vec<Question>) -> Result<Vec<u8>, UnwritableFile> {
+    let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+    file.dataset.questions = questions;
+    file.to_bytes()
 }
 
 struct ReviewLog {
@@ -230,7 +245,8 @@ struct ReviewLog {
     last: u64,
     /// Decisions up to this number are in the file of questions.
     written: u64,
-    file: DatasetFile,
+    /// The file as it was read. Whoever writes it holds it, and decisions are made meanwhile.
+    file: Arc<Mutex<DatasetFile>>,
     /// The key of the file's content when it was read or written here.
     content: Key,
     /// Whether the file is not there yet, or is empty.
@@ -276,8 +292,18 @@ impl ReviewDesk {
         let is_new = may_be_new && is_blank(&bytes);
         let (file, content, questions) = read_questions(path, &bytes, is_new)?;
         let by_id = index(&questions);
-        let mut state =
-            ReviewLog { log, read: 0, last: 0, written: 0, file, content, is_new, reloads: 0, by_id, questions };
+        let mut state = ReviewLog {
+            log,
+            read: 0,
+            last: 0,
+            written: 0,
+            file: Arc::new(Mutex::new(file)),
+            content,
+            is_new,
+            reloads: 0,
+            by_id,
+            questions,
+        };
         state.catch_up(&log_path)?;
         state.unlock_log();
         Ok(Self { path: path.to_owned(), state: Mutex::new(state), agreement: Mutex::default() })
@@ -373,8 +399,10 @@ impl ReviewDesk {
         let unwritten = self.with_log(|state, _| state.unwritten(&self.path))?;
         let Some(unwritten) = unwritten else { return Ok(0) };
         // This takes longest, and decisions are made meanwhile.
-        let draft = DraftFile::write(&self.path, &unwritten.bytes)?;
-        self.with_log(|state, log_path| state.publish(unwritten, draft, &self.path, log_path))
+        let bytes = unwritten.bytes()?;
+        let draft = DraftFile::write(&self.path, &bytes)?;
+        let content = Key::of_bytes(&bytes);
+        self.with_log(|state, log_path| state.publish(unwritten, (draft, content), &self.path, log_path))
     }
 
     /// Calls a function while no other program writes into the log, after everything that others have added was read.
@@ -526,7 +554,7 @@ impl ReviewLog {
             return Ok(Vec::new());
         }
         // What the file cannot hold would stand in the way of all decisions that follow.
-        self.file_with(&questions).map_err(|error| DecisionError::Invalid(error_chain(&error)))?;
+        self.bytes_with(&questions).map_err(|error| DecisionError::Invalid(error_chain(&error)))?;
         let mut lines = Vec::with_capacity(questions.len());
         for question in questions {
             let id = question.id.clone();
@@ -615,7 +643,8 @@ impl ReviewLog {
         self.is_new = is_new;
         self.reloads += 1;
         let before = std::mem::replace(&mut self.questions, questions);
-        (self.file, self.content, self.by_id) = (file, content, index(&self.questions));
+        (self.file, self.content) = (Arc::new(Mutex::new(file)), content);
+        self.by_id = index(&self.questions);
         let mut decisions: Vec<ReviewLine> = before.into_iter().flat_map(|reviewed| reviewed.decisions).collect();
         decisions.sort_by_key(|line| line.number);
         self.take(decisions, self.written);
@@ -637,45 +666,47 @@ impl ReviewLog {
         }
         self.follow_file(path)?;
         let rejected = self.questions.iter().filter(|it| it.is_rejected).map(|it| it.question.clone()).collect();
-        let bytes = self.file_with(&[]).map_err(|error| Error::Unusable(error_chain(&error)))?;
-        let before = (self.written, self.content);
-        Ok(Some(UnwrittenFile { bytes, rejected, last: self.last, before }))
+        let (kept, before) = (self.kept().cloned().collect(), (self.written, self.content));
+        Ok(Some(UnwrittenFile { file: Arc::clone(&self.file), kept, rejected, last: self.last, before }))
     }
 
     /// Puts the file in its place, and notes that in the log. Returns how many decisions were not in the file before.
     fn publish(
         &mut self,
         unwritten: UnwrittenFile,
-        draft: DraftFile,
+        (draft, content): (DraftFile, Key),
         path: &Path,
         log_path: &Path,
     ) -> Result<u64, Error> {
         self.follow_file(path)?;
-        let (unwritten, draft) = if unwritten.before == (self.written, self.content) {
-            (unwritten, draft)
+        let (unwritten, draft, content) = if unwritten.before == (self.written, self.content) {
+            (unwritten, draft, content)
         } else {
             // Another program has changed or written the file meanwhile.
             let Some(again) = self.unwritten(path)? else { return Ok(0) };
-            let draft = DraftFile::write(path, &again.bytes)?;
-            (again, draft)
+            let bytes = again.bytes()?;
+            (again, DraftFile::write(path, &bytes)?, Key::of_bytes(&bytes))
         };
-        let UnwrittenFile { bytes, rejected, last, before: (written, _) } = unwritten;
+        let UnwrittenFile { rejected, last, before: (written, _), .. } = unwritten;
         // A rejected question is added to the rejected ones before it leaves the dataset, and one that comes back is in the
         // dataset before it leaves the rejected ones: between the two steps it is in both files, and never in neither.
         keep_rejected(path, &rejected, true)?;
         draft.publish()?;
-        (self.content, self.is_new) = (Key::of_bytes(&bytes), false);
+        (self.content, self.is_new) = (content, false);
         keep_rejected(path, &rejected, false)?;
         self.append(&[LogLine::Written { written: last }], log_path)?;
         self.written = last;
         Ok(last - written)
     }
 
+    /// The questions that are kept.
+    fn kept(&self) -> impl Iterator<Item = &Question> {
+        self.questions.iter().filter(|reviewed| !reviewed.is_rejected).map(|reviewed| &reviewed.question)
+    }
+
     /// The bytes of the file with all questions that are kept, and with these.
-    fn file_with(&mut self, added: &[Question]) -> Result<Vec<u8>, UnwritableFile> {
-        let kept = self.questions.iter().filter(|reviewed| !reviewed.is_rejected).map(|reviewed| &reviewed.question);
-        self.file.dataset.questions = kept.chain(added).cloned().collect();
-        self.file.to_bytes()
+    fn bytes_with(&self, added: &[Question]) -> Result<Vec<u8>, UnwritableFile> {
+        bytes_with(&self.file, self.kept().chain(added).cloned().collect())
     }
 }
 

@@ -219,9 +219,8 @@ impl RunReader {
 
     /// Reads what was added to the log.
     pub(crate) fn catch_up(&mut self) -> Result<(), Error> {
-        for line in self.tail.lines()? {
-            self.line(&line);
-        }
+        let lines = self.tail.lines()?;
+        lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).for_each(|line| self.line(line));
         Ok(())
     }
 
@@ -272,20 +271,19 @@ impl RunReader {
 
     fn line(&mut self, line: &[u8]) {
         // Most lines are about tasks, and of those only scores matter.
-        let holds = |word: &str| line.windows(word.len()).any(|window| window == word.as_bytes());
-        let head = String::from_utf8_lossy(&line[..line.len().min(64)]);
-        let is = |kind: &str| head.contains(&format!("\"kind\":\"{kind}\""));
-        if (is("task_partial") || is("task_finished")) && holds("\"failures\":[") {
+        let holds = |word: &str| std::str::from_utf8(line).is_ok_and(|line| line.contains(word));
+        let kind = kind_of(line);
+        if matches!(kind, "task_partial" | "task_finished") && holds("\"failures\":[") {
             self.take_rows(line);
         }
-        if is("task_finished") {
+        if kind == "task_finished" {
             self.tasks += 1;
             if !holds("\"operator\":\"score\"") && !holds("\"operator\":\"judge\"") {
                 return;
             }
         }
         let kinds = ["run_", "usage", "trial_scored", "task_finished", "task_failed"];
-        if !kinds.iter().any(|kind| head.contains(&format!("\"kind\":\"{kind}"))) {
+        if !kinds.iter().any(|beginning| kind.starts_with(beginning)) {
             return;
         }
         let Ok(event) = serde_json::from_slice::<Event>(line) else { return };
@@ -364,7 +362,7 @@ struct Tail {
 }
 
 impl Tail {
-    fn lines(&mut self) -> Result<Vec<Vec<u8>>, Error> {
+    fn lines(&mut self) -> Result<Vec<u8>, Error> {
         let failed = |source| Error::file("read", &self.path, source);
         let opened = Error::allow_missing(&self.path, File::open(&self.path))?;
         let Some(mut file) = opened else { return Ok(Vec::new()) };
@@ -374,11 +372,19 @@ impl Tail {
         let result = file.read_to_end(&mut bytes);
         self.read += (bytes.len() - kept) as u64;
         result.map_err(failed)?;
-        let mut lines: Vec<Vec<u8>> = bytes.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
-        self.rest = lines.pop().unwrap_or_default();
-        lines.retain(|line| !line.is_empty());
-        Ok(lines)
+        let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+        self.rest = bytes.split_off(end);
+        Ok(bytes)
     }
+}
+
+/// The kind of an event, which is at the beginning of its line; empty if there is none.
+fn kind_of(line: &[u8]) -> &str {
+    const KEY: &[u8] = b"\"kind\":\"";
+    let head = &line[..line.len().min(64)];
+    let Some(start) = head.windows(KEY.len()).position(|window| window == KEY) else { return "" };
+    let kind = line[start + KEY.len()..].split(|byte| *byte == b'"').next().unwrap_or_default();
+    std::str::from_utf8(kind).unwrap_or_default()
 }
 
 /// The run of an experiment that was worked on last, by the name of its
