@@ -1,8 +1,8 @@
 //! Logs of what people say, such as votes: a line of JSON for each, added by several programs at once.
 //!
 //! A line is on the disk before [`AppendLog::append`] returns, so a program that is killed loses nothing that it has
-//! confirmed. Programs on one machine take turns by a lock on the file. Half a line, which a killed program left, is
-//! passed over.
+//! confirmed. Programs on one machine take turns by a lock on the file. An incomplete line, which a killed program left, is
+//! skipped.
 
 use crate::Error;
 use serde::{Serialize, de::DeserializeOwned};
@@ -28,6 +28,11 @@ impl AppendLog {
         &self.path
     }
 
+    /// Whether no line was read or written yet.
+    pub(crate) fn is_unread(&self) -> bool {
+        self.read == 0
+    }
+
     /// The lines that were added since the last call; none if there is no file.
     pub(crate) fn new_lines<T: DeserializeOwned>(&mut self) -> Result<Vec<T>, Error> {
         let Some(mut file) = Error::allow_missing(&self.path, File::open(&self.path))? else { return Ok(Vec::new()) };
@@ -43,13 +48,28 @@ impl AppendLog {
         T: Serialize + DeserializeOwned,
         E: From<Error>,
     {
+        self.exclusively(|lines, log| {
+            let line = make(lines)?;
+            log.write(std::slice::from_ref(&line))?;
+            Ok(line)
+        })
+    }
+
+    /// Calls a function while no other program writes into the log, with the lines that were added since the last call.
+    pub(crate) fn exclusively<L, T, E>(
+        &mut self,
+        change: impl FnOnce(Vec<L>, &mut LockedLog<'_>) -> Result<T, E>,
+    ) -> Result<T, E>
+    where
+        L: DeserializeOwned,
+        E: From<Error>,
+    {
         let file = OpenOptions::new().read(true).append(true).create(true).open(&self.path);
         let mut file = file.map_err(|source| Error::file("open", &self.path, source))?;
         // The lock ends when the file is closed.
         file.lock().map_err(|source| Error::file("lock", &self.path, source))?;
-        let line = make(self.read_lines(&mut file)?)?;
-        self.write(&mut file, &line)?;
-        Ok(line)
+        let lines = self.read_lines(&mut file)?;
+        change(lines, &mut LockedLog { log: self, file })
     }
 
     fn read_lines<T: DeserializeOwned>(&mut self, file: &mut File) -> Result<Vec<T>, Error> {
@@ -60,15 +80,26 @@ impl AppendLog {
         let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         Ok(lines.filter_map(|line| serde_json::from_slice(line).ok()).collect())
     }
+}
 
-    fn write(&mut self, file: &mut File, line: &impl Serialize) -> Result<(), Error> {
-        let mut bytes = serde_json::to_vec(line).map_err(Error::table)?;
-        // A line that a killed program left half-written ends here.
-        bytes.insert(0, b'\n');
-        bytes.push(b'\n');
-        let written = file.write_all(&bytes).and_then(|()| file.sync_data());
-        written.map_err(|source| Error::file("write", &self.path, source))?;
-        self.read += bytes.len() as u64;
+/// A log into which no other program writes now.
+pub(crate) struct LockedLog<'a> {
+    log: &'a mut AppendLog,
+    file: File,
+}
+
+impl LockedLog<'_> {
+    /// Adds lines. When this returns, they are on the disk.
+    pub(crate) fn write(&mut self, lines: &[impl Serialize]) -> Result<(), Error> {
+        // A line that a killed program left incomplete ends here.
+        let mut bytes = vec![b'\n'];
+        for line in lines {
+            serde_json::to_writer(&mut bytes, line).map_err(Error::table)?;
+            bytes.push(b'\n');
+        }
+        let written = self.file.write_all(&bytes).and_then(|()| self.file.sync_data());
+        written.map_err(|source| Error::file("write", &self.log.path, source))?;
+        self.log.read += bytes.len() as u64;
         Ok(())
     }
 }

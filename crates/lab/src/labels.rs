@@ -6,7 +6,7 @@
 
 use crate::{
     Error, RunRecord, Session, append_log::AppendLog, clock::now_ms, record::experiment_of, spec::Experiment,
-    steering::recorded_name, votes::beside_questions,
+    steering::person_name, votes::beside_questions,
 };
 use eval::{
     MetricConfig,
@@ -275,10 +275,7 @@ impl LabelDesk {
         by: &str,
         request: LabelRequest,
     ) -> Result<LabelLine, LabelError> {
-        let by = recorded_name(by.trim());
-        if by.is_empty() {
-            return Err(LabelError::Invalid("`by` is missing: the name of the person".to_owned()));
-        }
+        let by = person_name(by).map_err(LabelError::Invalid)?;
         let line = judged_line(session, record, by, request).await?;
         let desk = Arc::clone(self);
         tokio::task::spawn_blocking(move || desk.append(line)).await.map_err(Error::table)?

@@ -265,7 +265,7 @@ pub(crate) async fn read_live(store: &ArtifactStore, run: &str) -> Result<Option
         // Acts that the run has not read yet, or is at work on. Acts of earlier starts were posted before this one began.
         let applied: BTreeSet<u64> = live.acts.iter().map(|act| act.number).collect();
         let first = applied.first().copied().unwrap_or_default();
-        let after = (first..).find(|number| !applied.contains(&(number + 1))).filter(|_| first > 0).unwrap_or_default();
+        let after = (first..).find(|number| !applied.contains(&(number + 1))).unwrap_or_default();
         let posted = posted_acts(store, run, after).await?;
         let is_new = |act: &crate::PostedAct| act.time_ms >= live.started_ms && !applied.contains(&act.number);
         let pending: Vec<AppliedAct> = posted.into_iter().filter(is_new).map(AppliedAct::pending).collect();

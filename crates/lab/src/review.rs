@@ -6,24 +6,30 @@
 //! rest into the file. New questions are added in the same way. Programs on one machine may review one dataset: they take
 //! turns by a lock on the log, and read what the others have added.
 
+mod decision;
+mod files;
+
+pub use decision::{Decision, DecisionError, ReviewLine};
+pub(crate) use files::reviewers_files;
+
 use crate::{
     Error,
+    append_log::{AppendLog, LockedLog},
     clock::now_ms,
     error_chain,
-    files::{DraftFile, write_whole},
-    steering::recorded_name,
+    files::DraftFile,
+    steering::person_name,
 };
+use decision::LONGEST_TEXT;
 use eval::{
     Question,
-    dataset::{self, DatasetFile, Evidence, Review, UnwritableFile},
+    dataset::{self, DatasetFile, Review, UnwritableFile},
     statistics::Agreement,
 };
+use files::{is_blank, keep_rejected, log_path, read_file, read_if_there, read_questions};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    fs::{File, OpenOptions},
-    io::{Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -31,117 +37,6 @@ use store::Key;
 
 /// The seed of the interval of the agreement.
 const SEED: u64 = 0xA62E;
-/// The longest text of a decision, in bytes.
-const LONGEST_TEXT: usize = 64 << 10;
-
-/// What a reviewer decides about a question.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "decision", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Decision {
-    /// It stays as it is.
-    Accept {},
-    /// It stays, with changes. A field that is left out stays as it is.
-    Edit {
-        /// The question.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        question: Option<String>,
-        /// The reference answer; an empty text removes it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        reference: Option<String>,
-        /// The evidence, all of it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        evidence: Option<Vec<Evidence>>,
-        /// The labels.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        tags: Option<Vec<String>>,
-    },
-    /// It leaves the dataset, and is kept among the rejected questions.
-    Reject {},
-    /// A rejected question comes back.
-    Restore {},
-    /// An accepted or edited question waits for a decision again.
-    Reopen {},
-    /// The question is new: see [`ReviewDesk::add`].
-    Add {
-        /// The question.
-        question: Box<Question>,
-    },
-    /// A remark, which changes nothing.
-    Comment {
-        /// The remark.
-        text: String,
-    },
-}
-
-impl Decision {
-    /// Whether it says that the question is good or not, so that reviewers can agree about it.
-    fn verdict(&self) -> Option<&'static str> {
-        match self {
-            Self::Accept {} | Self::Edit { .. } => Some("keep"),
-            Self::Reject {} => Some("reject"),
-            Self::Restore {} | Self::Reopen {} | Self::Add { .. } | Self::Comment { .. } => None,
-        }
-    }
-
-    fn check(&self) -> Result<(), String> {
-        let texts: Vec<&String> = match self {
-            Self::Edit { question, reference, .. } => question.iter().chain(reference).collect(),
-            Self::Comment { text } => vec![text],
-            _ => Vec::new(),
-        };
-        if texts.iter().any(|text| text.len() > LONGEST_TEXT) {
-            return Err(format!("a text has more than {LONGEST_TEXT} bytes"));
-        }
-        match self {
-            Self::Add { .. } => Err("`add` does not decide about a question that is there".to_owned()),
-            Self::Edit { question: Some(question), .. } if question.trim().is_empty() => {
-                Err("the question is empty".to_owned())
-            }
-            Self::Comment { text } if text.trim().is_empty() => Err("the remark is empty".to_owned()),
-            _ => Ok(()),
-        }
-    }
-
-    fn apply(&self, question: &mut Question) {
-        match self {
-            Self::Accept {} => question.accept(),
-            Self::Edit { question: text, reference, evidence, tags } => {
-                question.edit(text.as_deref().unwrap_or_default(), reference.as_deref().unwrap_or_default());
-                if reference.as_ref().is_some_and(|reference| reference.trim().is_empty()) {
-                    question.reference = None;
-                }
-                if let Some(evidence) = evidence {
-                    question.evidence.clone_from(evidence);
-                }
-                if let Some(tags) = tags {
-                    question.tags.clone_from(tags);
-                }
-            }
-            Self::Reopen {} => question.reopen(),
-            Self::Reject {} | Self::Restore {} | Self::Add { .. } | Self::Comment { .. } => {}
-        }
-    }
-
-    /// Whether it says something about the question, so that others have to know it before they decide.
-    fn is_news(&self) -> bool {
-        !matches!(self, Self::Comment { .. } | Self::Add { .. })
-    }
-}
-
-/// A decision in the log.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ReviewLine {
-    /// Its number in the log, from 1.
-    pub number: u64,
-    /// When, in milliseconds since 1970.
-    pub time_ms: i64,
-    /// Who decided.
-    pub by: String,
-    /// The question's id.
-    pub question: String,
-    /// What was decided.
-    pub decision: Decision,
-}
 
 /// A line of the log: a decision, or that all decisions up to a number are in the file.
 #[derive(Debug, Serialize, Deserialize)]
@@ -160,26 +55,6 @@ pub struct ReviewedQuestion {
     pub is_rejected: bool,
     /// What was decided about it, in order.
     pub decisions: Vec<ReviewLine>,
-}
-
-/// Why a decision was not made.
-#[derive(Debug, thiserror::Error)]
-pub enum DecisionError {
-    /// There is no such question.
-    #[error("there is no question `{0}`")]
-    NoQuestion(String),
-    /// A new question has the id of another one.
-    #[error("there is a question with the id `{0}` already")]
-    IdTaken(String),
-    /// Somebody else has decided since the reviewer looked.
-    #[error("{} has decided about `{}` in the meantime", .0.by, .0.question)]
-    Overtaken(Box<ReviewLine>),
-    /// What is decided cannot be.
-    #[error("{0}")]
-    Invalid(String),
-    /// The file or the log cannot be written.
-    #[error(transparent)]
-    Failed(#[from] Error),
 }
 
 /// How far reviewers agree.
@@ -207,7 +82,7 @@ pub struct ImportedQuestions {
 /// A dataset under review. Threads share it.
 pub struct ReviewDesk {
     path: PathBuf,
-    state: Mutex<ReviewLog>,
+    state: Mutex<ReviewState>,
     /// The agreement after the decision of this number, about questions of this content.
     agreement: Mutex<Option<((u64, Key), ReviewerAgreement)>>,
 }
@@ -237,10 +112,13 @@ fn bytes_with(file: &Mutex<DatasetFile>, questions: Vec<Question>) -> Result<Vec
     file.to_bytes()
 }
 
-struct ReviewLog {
-    log: File,
-    /// How many bytes of the log were read.
-    read: u64,
+struct ReviewState {
+    log: AppendLog,
+    dataset: ReviewedDataset,
+}
+
+/// The questions with all decisions that were read of the log.
+struct ReviewedDataset {
     /// The number of the last decision.
     last: u64,
     /// Decisions up to this number are in the file of questions.
@@ -276,40 +154,24 @@ impl ReviewDesk {
     }
 
     fn open_file(path: &Path, may_be_new: bool) -> Result<Self, Error> {
-        let log_path = log_path(path);
-        if let Some(folder) = log_path.parent().filter(|_| may_be_new) {
+        let mut log = AppendLog::new(log_path(path));
+        if !may_be_new {
+            // A file that is missing is refused before there is a log beside it.
+            read_file(path)?;
+        } else if let Some(folder) = log.path().parent() {
             std::fs::create_dir_all(folder).map_err(|source| Error::file("create", folder, source))?;
         }
-        if !may_be_new {
-            // No log is left beside a file that is not there.
-            read_file(path)?;
-        }
-        let log = OpenOptions::new().read(true).append(true).create(true).open(&log_path);
-        let log = log.map_err(|source| Error::file("open", &log_path, source))?;
-        // Before the questions are read, so that both are of one moment. The lock ends when the log is closed.
-        log.lock().map_err(|source| Error::file("lock", &log_path, source))?;
-        let bytes = if may_be_new { read_if_there(path)? } else { read_file(path)? };
-        let is_new = may_be_new && is_blank(&bytes);
-        let (file, content, questions) = read_questions(path, &bytes, is_new)?;
-        let by_id = index(&questions);
-        let mut state = ReviewLog {
-            log,
-            read: 0,
-            last: 0,
-            written: 0,
-            file: Arc::new(Mutex::new(file)),
-            content,
-            is_new,
-            reloads: 0,
-            by_id,
-            questions,
-        };
-        state.catch_up(&log_path)?;
-        state.unlock_log();
-        Ok(Self { path: path.to_owned(), state: Mutex::new(state), agreement: Mutex::default() })
+        // The questions are read under the lock, so that they and the log are of one moment.
+        let dataset = log.exclusively(|lines, _| {
+            let mut dataset = ReviewedDataset::read(path, may_be_new)?;
+            dataset.take_lines(lines, true);
+            Ok::<_, Error>(dataset)
+        })?;
+        let state = Mutex::new(ReviewState { log, dataset });
+        Ok(Self { path: path.to_owned(), state, agreement: Mutex::default() })
     }
 
-    fn lock(&self) -> MutexGuard<'_, ReviewLog> {
+    fn lock(&self) -> MutexGuard<'_, ReviewState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -331,12 +193,12 @@ impl ReviewDesk {
         seen: Option<u64>,
     ) -> Result<ReviewLine, DecisionError> {
         decision.check().map_err(DecisionError::Invalid)?;
-        let by = reviewer_name(by)?;
-        self.with_log(|state, log_path| {
-            state.check(&by, id, &decision, seen)?;
-            let line = state.next_line(&by, id, decision);
-            state.append(&[LogLine::Decision(line.clone())], log_path)?;
-            state.apply(line.clone());
+        let by = person_name(by).map_err(DecisionError::Invalid)?;
+        self.with_log(|dataset, log| {
+            dataset.check(&by, id, &decision, seen)?;
+            let line = dataset.next_line(&by, id, decision);
+            log.write(&[LogLine::Decision(line.clone())])?;
+            dataset.apply(line.clone());
             Ok(line)
         })
     }
@@ -347,17 +209,17 @@ impl ReviewDesk {
     /// # Errors
     /// Why it was not added.
     pub fn add(&self, by: &str, question: Question) -> Result<ReviewLine, DecisionError> {
-        let by = reviewer_name(by)?;
+        let by = person_name(by).map_err(DecisionError::Invalid)?;
         let has_id = !question.id.trim().is_empty();
         let mut question = normalized(&question).map_err(DecisionError::Invalid)?;
-        self.with_log(|state, log_path| {
-            state.follow_file(&self.path)?;
+        self.with_log(|dataset, log| {
+            dataset.follow_file(&self.path)?;
             if !has_id {
-                question.id = state.unused_id(question.id);
-            } else if state.by_id.contains_key(&question.id) {
+                question.id = dataset.unused_id(question.id);
+            } else if dataset.by_id.contains_key(&question.id) {
                 return Err(DecisionError::IdTaken(question.id));
             }
-            let added = state.add(&by, vec![question], log_path)?;
+            let added = dataset.add(&by, vec![question], log)?;
             added.into_iter().next().ok_or_else(|| DecisionError::Invalid("no question was added".to_owned()))
         })
     }
@@ -368,14 +230,14 @@ impl ReviewDesk {
     /// # Errors
     /// If nothing was added, because the questions cannot be written into the dataset's file.
     pub fn import(&self, by: &str, questions: Vec<(usize, Question)>) -> Result<ImportedQuestions, DecisionError> {
-        let by = reviewer_name(by)?;
-        self.with_log(|state, log_path| {
-            state.follow_file(&self.path)?;
+        let by = person_name(by).map_err(DecisionError::Invalid)?;
+        self.with_log(|dataset, log| {
+            dataset.follow_file(&self.path)?;
             let mut outcome = ImportedQuestions::default();
             let (mut new, mut ids) = (Vec::new(), BTreeSet::new());
             for (line, question) in questions {
                 let checked =
-                    normalized(&question).and_then(|question| Ok((state.is_new_question(&question)?, question)));
+                    normalized(&question).and_then(|question| Ok((dataset.is_new_question(&question)?, question)));
                 match checked {
                     Ok((true, question)) if ids.insert(question.id.clone()) => new.push(question),
                     Ok((true, question)) => {
@@ -385,7 +247,7 @@ impl ReviewDesk {
                     Err(reason) => outcome.refused.push((line, reason)),
                 }
             }
-            let added = state.add(&by, new, log_path)?;
+            let added = dataset.add(&by, new, log)?;
             outcome.added = added.into_iter().map(|line| line.question).collect();
             Ok(outcome)
         })
@@ -396,23 +258,27 @@ impl ReviewDesk {
     /// # Errors
     /// If a file cannot be read or written. The decisions stay in the log.
     pub fn write(&self) -> Result<u64, Error> {
-        let unwritten = self.with_log(|state, _| state.unwritten(&self.path))?;
+        let unwritten = self.with_log(|dataset, _| dataset.unwritten(&self.path))?;
         let Some(unwritten) = unwritten else { return Ok(0) };
         // This takes longest, and decisions are made meanwhile.
         let bytes = unwritten.bytes()?;
         let draft = DraftFile::write(&self.path, &bytes)?;
         let content = Key::of_bytes(&bytes);
-        self.with_log(|state, log_path| state.publish(unwritten, (draft, content), &self.path, log_path))
+        self.with_log(|dataset, log| dataset.publish(unwritten, (draft, content), &self.path, log))
     }
 
     /// Calls a function while no other program writes into the log, after everything that others have added was read.
-    fn with_log<T, E: From<Error>>(&self, change: impl FnOnce(&mut ReviewLog, &Path) -> Result<T, E>) -> Result<T, E> {
-        let log_path = log_path(&self.path);
+    fn with_log<T, E: From<Error>>(
+        &self,
+        change: impl FnOnce(&mut ReviewedDataset, &mut LockedLog<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
         let mut state = self.lock();
-        state.lock_log(&log_path)?;
-        let changed = state.catch_up(&log_path).map_err(E::from).and_then(|()| change(&mut state, &log_path));
-        state.unlock_log();
-        changed
+        let ReviewState { log, dataset } = &mut *state;
+        let is_first = log.is_unread();
+        log.exclusively(|lines, log| {
+            dataset.take_lines(lines, is_first);
+            change(dataset, log)
+        })
     }
 
     /// Reads what others have decided or changed since the last look. Returns whether that was anything.
@@ -420,40 +286,38 @@ impl ReviewDesk {
     /// # Errors
     /// If a file cannot be read.
     pub fn refresh(&self) -> Result<bool, Error> {
-        let log_path = log_path(&self.path);
-        let mut state = self.lock();
-        let before = (state.last, state.content);
-        state.lock_log(&log_path)?;
-        let caught_up = state.catch_up(&log_path).and_then(|()| state.follow_file(&self.path));
-        state.unlock_log();
-        caught_up.map(|()| before != (state.last, state.content))
+        let before = self.lock().dataset.version();
+        self.with_log(|dataset, _| {
+            dataset.follow_file(&self.path)?;
+            Ok(before != dataset.version())
+        })
     }
 
     /// All questions, rejected ones too, in the order of the file.
     pub fn questions(&self) -> Vec<ReviewedQuestion> {
-        self.lock().questions.clone()
+        self.lock().dataset.questions.clone()
     }
 
     /// One question.
     pub fn question(&self, id: &str) -> Option<ReviewedQuestion> {
-        let state = self.lock();
-        Some(state.questions[*state.by_id.get(id)?].clone())
+        let dataset = &self.lock().dataset;
+        Some(dataset.questions[*dataset.by_id.get(id)?].clone())
     }
 
     /// Calls a function with each question, without copying them.
     pub fn for_each(&self, each: impl FnMut(&ReviewedQuestion)) {
-        self.lock().questions.iter().for_each(each);
+        self.lock().dataset.questions.iter().for_each(each);
     }
 
     /// How often all questions were read again, because another program had changed their file. While this number stays,
     /// only decisions change them.
     pub fn reloads(&self) -> u64 {
-        self.lock().reloads
+        self.lock().dataset.reloads
     }
 
     /// The number of the last decision.
     pub fn last(&self) -> u64 {
-        self.lock().last
+        self.lock().dataset.last
     }
 
     /// How far the reviewers agree. Of each person, the first decision about a question counts, because later ones may have
@@ -461,14 +325,14 @@ impl ReviewDesk {
     pub fn agreement(&self) -> ReviewerAgreement {
         let mut known = self.agreement.lock().unwrap_or_else(PoisonError::into_inner);
         let state = self.lock();
-        let version = (state.last, state.content);
+        let version = state.dataset.version();
         if let Some((of, agreement)) = &*known
             && *of == version
         {
             return agreement.clone();
         }
         let (mut pairs, mut conflicts, mut n) = (Vec::new(), Vec::new(), 0);
-        for reviewed in &state.questions {
+        for reviewed in &state.dataset.questions {
             let mut first: BTreeMap<&str, &'static str> = BTreeMap::new();
             for line in &reviewed.decisions {
                 if let Some(verdict) = line.decision.verdict() {
@@ -492,48 +356,28 @@ impl ReviewDesk {
     }
 }
 
-impl ReviewLog {
-    fn lock_log(&self, path: &Path) -> Result<(), Error> {
-        self.log.lock().map_err(|source| Error::file("lock", path, source))
+impl ReviewedDataset {
+    /// Reads the questions, which may not be there yet.
+    fn read(path: &Path, may_be_new: bool) -> Result<Self, Error> {
+        let bytes = if may_be_new { read_if_there(path)? } else { read_file(path)? };
+        let is_new = may_be_new && is_blank(&bytes);
+        let (file, content, questions) = read_questions(path, &bytes, is_new)?;
+        let (file, by_id) = (Arc::new(Mutex::new(file)), index(&questions));
+        Ok(Self { last: 0, written: 0, file, content, is_new, reloads: 0, questions, by_id })
     }
 
-    fn unlock_log(&self) {
-        // The lock also ends with the process.
-        let _ = self.log.unlock();
+    /// Changes with each decision and with each change of the file.
+    fn version(&self) -> (u64, Key) {
+        (self.last, self.content)
     }
 
-    /// Reads the lines that other programs have added. Half a line, which a killed program left, is passed over.
-    fn catch_up(&mut self, path: &Path) -> Result<(), Error> {
-        let failed = |source| Error::file("read", path, source);
-        let length = self.log.metadata().map_err(failed)?.len();
-        if length == self.read {
-            return Ok(());
-        }
-        self.log.seek(SeekFrom::Start(self.read)).map_err(failed)?;
-        let mut bytes = Vec::new();
-        self.log.read_to_end(&mut bytes).map_err(failed)?;
-        let is_first = self.read == 0;
-        self.read += bytes.len() as u64;
-        let (decisions, written) = log_lines(&bytes);
+    /// Takes lines that were added to the log. `is_first` says that they are its first lines.
+    fn take_lines(&mut self, lines: Vec<LogLine>, is_first: bool) {
+        let (decisions, written) = split(lines);
         let before = self.written;
         self.written = before.max(written);
         // A decision that the file has already is not applied again: somebody may have changed the question in the file.
         self.take(decisions, if is_first { self.written } else { before });
-        Ok(())
-    }
-
-    /// Puts lines at the end of the log, and waits until they are on the disk.
-    fn append(&mut self, lines: &[LogLine], path: &Path) -> Result<(), Error> {
-        // A line that a killed program left half-written ends here.
-        let mut bytes = vec![b'\n'];
-        for line in lines {
-            serde_json::to_writer(&mut bytes, line).map_err(Error::table)?;
-            bytes.push(b'\n');
-        }
-        let written = self.log.write_all(&bytes).and_then(|()| self.log.sync_data());
-        written.map_err(|source| Error::file("write", path, source))?;
-        self.read += bytes.len() as u64;
-        Ok(())
     }
 
     /// Takes decisions in their order: those up to this number are in the file already, and are only listed.
@@ -549,7 +393,12 @@ impl ReviewLog {
     }
 
     /// Adds questions with ids that are not there.
-    fn add(&mut self, by: &str, questions: Vec<Question>, log_path: &Path) -> Result<Vec<ReviewLine>, DecisionError> {
+    fn add(
+        &mut self,
+        by: &str,
+        questions: Vec<Question>,
+        log: &mut LockedLog<'_>,
+    ) -> Result<Vec<ReviewLine>, DecisionError> {
         if questions.is_empty() {
             return Ok(Vec::new());
         }
@@ -563,7 +412,7 @@ impl ReviewLog {
             lines.push(line);
         }
         let log_lines: Vec<LogLine> = lines.iter().cloned().map(LogLine::Decision).collect();
-        self.append(&log_lines, log_path)?;
+        log.write(&log_lines)?;
         lines.iter().cloned().for_each(|line| self.apply(line));
         Ok(lines)
     }
@@ -676,7 +525,7 @@ impl ReviewLog {
         unwritten: UnwrittenFile,
         (draft, content): (DraftFile, Key),
         path: &Path,
-        log_path: &Path,
+        log: &mut LockedLog<'_>,
     ) -> Result<u64, Error> {
         self.follow_file(path)?;
         let (unwritten, draft, content) = if unwritten.before == (self.written, self.content) {
@@ -694,7 +543,7 @@ impl ReviewLog {
         draft.publish()?;
         (self.content, self.is_new) = (content, false);
         keep_rejected(path, &rejected, false)?;
-        self.append(&[LogLine::Written { written: last }], log_path)?;
+        log.write(&[LogLine::Written { written: last }])?;
         self.written = last;
         Ok(last - written)
     }
@@ -707,44 +556,6 @@ impl ReviewLog {
     /// The bytes of the file with all questions that are kept, and with these.
     fn bytes_with(&self, added: &[Question]) -> Result<Vec<u8>, UnwritableFile> {
         bytes_with(&self.file, self.kept().chain(added).cloned().collect())
-    }
-}
-
-/// The files that reviewers have written beside a dataset: the log, and the questions that left it.
-pub(crate) fn reviewers_files(path: &Path) -> [PathBuf; 2] {
-    [log_path(path), rejected_path(path)]
-}
-
-/// The log of a dataset: `golden.reviews.jsonl` for `golden.jsonl`.
-fn log_path(path: &Path) -> PathBuf {
-    path.with_extension("reviews.jsonl")
-}
-
-/// The questions that left a dataset: `golden.rejected.jsonl` for `golden.jsonl`.
-fn rejected_path(path: &Path) -> PathBuf {
-    path.with_extension("rejected.jsonl")
-}
-
-fn read_file(path: &Path) -> Result<Vec<u8>, Error> {
-    std::fs::read(path).map_err(|source| Error::file("read", path, source))
-}
-
-/// The content of a file; nothing if it is not there.
-fn read_if_there(path: &Path) -> Result<Vec<u8>, Error> {
-    Ok(Error::allow_missing(path, std::fs::read(path))?.unwrap_or_default())
-}
-
-fn is_blank(bytes: &[u8]) -> bool {
-    bytes.trim_ascii().is_empty()
-}
-
-/// The name under which somebody's decisions are recorded.
-fn reviewer_name(by: &str) -> Result<String, DecisionError> {
-    let by = recorded_name(by.trim());
-    if by.is_empty() {
-        Err(DecisionError::Invalid("`by` is missing: the name of the person".to_owned()))
-    } else {
-        Ok(by)
     }
 }
 
@@ -773,78 +584,20 @@ fn has_same_content(a: &Question, b: &Question) -> bool {
     content(a) == content(b)
 }
 
-/// The decisions of a log, and the number up to which they are in the file of questions. Half a line is passed over.
-fn log_lines(bytes: &[u8]) -> (Vec<ReviewLine>, u64) {
+/// The decisions among lines of a log, and the number up to which they are in the file of questions.
+fn split(lines: Vec<LogLine>) -> (Vec<ReviewLine>, u64) {
     let (mut decisions, mut written) = (Vec::new(), 0);
-    for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-        match serde_json::from_slice::<LogLine>(line) {
-            Ok(LogLine::Decision(line)) => decisions.push(line),
-            Ok(LogLine::Written { written: until }) => written = written.max(until),
-            Err(_) => {}
+    for line in lines {
+        match line {
+            LogLine::Decision(line) => decisions.push(line),
+            LogLine::Written { written: until } => written = written.max(until),
         }
     }
     (decisions, written)
 }
 
-/// The questions of a dataset's file with this content, and after them those that a reviewer has rejected. A new file has
-/// none yet.
-fn read_questions(path: &Path, bytes: &[u8], is_new: bool) -> Result<(DatasetFile, Key, Vec<ReviewedQuestion>), Error> {
-    let name = path.display().to_string();
-    let file = if is_new {
-        DatasetFile::empty(&name)
-    } else {
-        DatasetFile::read(&name, bytes)
-            .map_err(|errors| Error::Refused(errors.iter().map(ToString::to_string).collect()))?
-    };
-    let new = |question: Question, is_rejected| ReviewedQuestion { question, is_rejected, decisions: Vec::new() };
-    let mut questions: Vec<ReviewedQuestion> =
-        file.dataset.questions.iter().map(|question| new(question.clone(), false)).collect();
-    let known: BTreeSet<String> = questions.iter().map(|reviewed| reviewed.question.id.clone()).collect();
-    let rejected = rejected_lines(path)?.iter().filter_map(|line| reviewed_rejection(line)).collect::<Vec<Question>>();
-    questions.extend(rejected.into_iter().filter(|question| !known.contains(&question.id)).map(|it| new(it, true)));
-    Ok((file, Key::of_bytes(bytes), questions))
-}
-
 fn index(questions: &[ReviewedQuestion]) -> HashMap<String, usize> {
     questions.iter().enumerate().map(|(place, reviewed)| (reviewed.question.id.clone(), place)).collect()
-}
-
-fn rejected_lines(path: &Path) -> Result<Vec<String>, Error> {
-    let path = rejected_path(path);
-    let text = Error::allow_missing(&path, std::fs::read_to_string(&path))?;
-    Ok(text.unwrap_or_default().lines().map(str::to_owned).collect())
-}
-
-/// The question of a line that a reviewer's rejection wrote; the generation of questions writes other lines.
-fn reviewed_rejection(line: &str) -> Option<Question> {
-    let line: Value = serde_json::from_str(line).ok()?;
-    (line["reason"] == json!("review")).then(|| Question::deserialize(&line["removed"]).ok())?
-}
-
-/// Brings the reviewed rejections in the file of rejected questions up to date: adds these, and, unless `only_add`, removes
-/// others.
-fn keep_rejected(path: &Path, rejected: &[Question], only_add: bool) -> Result<(), Error> {
-    let before = rejected_lines(path)?;
-    let wanted: BTreeSet<&str> = rejected.iter().map(|question| question.id.as_str()).collect();
-    let (mut lines, mut there) = (Vec::new(), BTreeSet::new());
-    for line in &before {
-        match reviewed_rejection(line) {
-            Some(question) if !only_add && !wanted.contains(question.id.as_str()) => {}
-            Some(question) => {
-                if there.insert(question.id) {
-                    lines.push(line.clone());
-                }
-            }
-            None => lines.push(line.clone()),
-        }
-    }
-    let new = rejected.iter().filter(|question| !there.contains(&question.id));
-    lines.extend(new.map(|question| question.rejection().to_string()));
-    if lines == before {
-        return Ok(());
-    }
-    let text: String = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
-    write_whole(&rejected_path(path), text.as_bytes())
 }
 
 /// Whether reviewers have decided something that is not in the dataset's file yet.
@@ -852,9 +605,7 @@ fn keep_rejected(path: &Path, rejected: &[Question], only_add: bool) -> Result<(
 /// # Errors
 /// If the log cannot be read.
 pub fn has_unwritten_decisions(path: &Path) -> Result<bool, Error> {
-    let log_path = log_path(path);
-    let Some(text) = Error::allow_missing(&log_path, std::fs::read(&log_path))? else { return Ok(false) };
-    let (decisions, written) = log_lines(&text);
+    let (decisions, written) = split(AppendLog::new(log_path(path)).new_lines()?);
     Ok(decisions.iter().any(|line| line.number > written))
 }
 

@@ -176,9 +176,15 @@ impl fmt::Display for AppliedAct {
     }
 }
 
-/// The name of whoever acts, as it is recorded: without control characters, and not too long.
+/// The name under which an act is recorded: without control characters, and cut to 80 characters.
 pub(crate) fn recorded_name(by: &str) -> String {
     by.chars().filter(|letter| !letter.is_control()).take(LONGEST_NAME).collect()
+}
+
+/// The name of a person, as it is recorded; or that it is missing.
+pub(crate) fn person_name(by: &str) -> Result<String, String> {
+    let name = recorded_name(by.trim());
+    if name.is_empty() { Err("`by` is missing: the name of the person".to_owned()) } else { Ok(name) }
 }
 
 /// Posts an act for a run. Returns its number.

@@ -12,7 +12,13 @@ mod standing;
 pub use answers::{RunAnswers, VotedAnswer, VotedQuestion};
 pub use standing::{PairVotes, SideBias, TrialVotes, VoteStanding};
 
-use crate::{Error, append_log::AppendLog, clock::now_ms, spec::Experiment, steering::recorded_name};
+use crate::{
+    Error,
+    append_log::AppendLog,
+    clock::now_ms,
+    spec::Experiment,
+    steering::{person_name, recorded_name},
+};
 use eval::statistics::Random;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -323,10 +329,7 @@ impl VoteDesk {
     /// Why it was not recorded.
     pub fn vote(&self, answers: &RunAnswers, by: &str, request: VoteRequest) -> Result<VoteLine, VoteError> {
         let invalid = |reason: String| VoteError::Invalid(reason);
-        let by = recorded_name(by.trim());
-        if by.is_empty() {
-            return Err(invalid("`by` is missing: the name of the person".to_owned()));
-        }
+        let by = person_name(by).map_err(invalid)?;
         let VoteRequest { question, left, right, verdict, seconds, .. } = request;
         let place = answers.place_of(&question);
         let place = place.ok_or_else(|| invalid(format!("the run {} has no question `{question}`", answers.run())))?;

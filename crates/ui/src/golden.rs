@@ -1,7 +1,7 @@
 //! Golden questions, reviewed on pages: by several people at once, who see who else has opened a question. They also add
 //! questions: one, or those of a file.
 
-use crate::{documents::DocumentCache, error::PageError};
+use crate::{blocking::blocking, documents::DocumentCache, error::PageError};
 use axum::body::Bytes;
 use eval::{Question, dataset::Evidence};
 use lab::{
@@ -383,8 +383,7 @@ impl GoldenPages {
     pub(crate) async fn decide(&self, by: String, request: DecisionRequest) -> Result<ReviewLine, PageError> {
         let desk = self.desk()?;
         let DecisionRequest { id, seen, decision, .. } = request;
-        let decided = tokio::task::spawn_blocking(move || desk.decide(&by, &id, decision, seen)).await;
-        let line = decided.map_err(|error| Error::Table(error.to_string()))?.map_err(page_error)?;
+        let line = blocking(move || desk.decide(&by, &id, decision, seen)).await?.map_err(page_error)?;
         self.publish();
         Ok(line)
     }
@@ -409,8 +408,7 @@ impl GoldenPages {
         let evidence = self.place_evidence(evidence, documents).await?;
         let question = Question { id, question, reference, evidence, tags, answerable, ..Question::default() };
         let desk = self.desk_or_new()?;
-        let added = tokio::task::spawn_blocking(move || desk.add(&by, question)).await;
-        let line = added.map_err(|error| Error::Table(error.to_string()))?.map_err(page_error)?;
+        let line = blocking(move || desk.add(&by, question)).await?.map_err(page_error)?;
         self.publish();
         Ok(line)
     }
@@ -448,15 +446,13 @@ impl GoldenPages {
 
     /// Adds the questions of a file. When this returns, they are on the disk.
     pub(crate) async fn import(&self, by: String, name: String, bytes: Bytes) -> Result<ImportOutcome, PageError> {
-        let read = tokio::task::spawn_blocking(move || eval::dataset::import_readable(&name, &bytes)).await;
-        let read = read.map_err(|error| Error::Table(error.to_string()))?.map_err(|faults| {
+        let read = blocking(move || eval::dataset::import_readable(&name, &bytes)).await?.map_err(|faults| {
             let reasons: Vec<String> =
                 faults.iter().take(3).map(|fault| format!("line {} {}", fault.line, fault.reason())).collect();
             PageError::invalid(format!("the file cannot be read: {}", reasons.join("; ")))
         })?;
         let desk = self.desk_or_new()?;
-        let imported = tokio::task::spawn_blocking(move || desk.import(&by, read.questions)).await;
-        let imported = imported.map_err(|error| Error::Table(error.to_string()))?.map_err(page_error)?;
+        let imported = blocking(move || desk.import(&by, read.questions)).await?.map_err(page_error)?;
         if !imported.added.is_empty() {
             self.publish();
         }

@@ -1,6 +1,7 @@
 //! The pages of a run for a browser: one application, served on this machine ([`PageService`]) or written as the files of
 //! a report ([`report()`]). Its TypeScript is in `web/`; `build.rs` builds it.
 
+mod blocking;
 mod error;
 mod recent;
 mod report;

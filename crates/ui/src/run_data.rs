@@ -2,6 +2,7 @@
 //! longer than reading a file. If there is no report of this version, the data is made from the results.
 
 use crate::{
+    blocking::blocking,
     error::PageError,
     recent::RecentlyOpened,
     report::{DATA_VERSION, ReportContent, stamp},
@@ -59,7 +60,7 @@ impl RunData {
             return Err(PageError::not_found(absent));
         }
         let results = session.workspace().results(run).await?;
-        let made = tokio::task::spawn_blocking(move || {
+        let made = blocking(move || {
             let ReportContent { mut overview, parts } = ReportContent::of(&results, &[])?;
             let stamp = stamp(&parts).short();
             overview.stamp = Some(stamp.clone());
@@ -70,8 +71,7 @@ impl RunData {
                 parts: PartPlace::Memory(parts),
             })
         });
-        let made = made.await.map_err(|error| Error::Table(error.to_string()))?;
-        Ok(made.map_err(|error| Error::Table(error.to_string()))?)
+        Ok(made.await?.map_err(|error| Error::Table(error.to_string()))?)
     }
 
     /// The data of the report in a run's folder; none if there is none of this version, or if the results are newer.

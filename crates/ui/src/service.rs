@@ -3,6 +3,7 @@
 use crate::{
     SCRIPT, STYLE,
     ask::{AskRequest, AskedPipelines},
+    blocking::blocking,
     documents::{self, DocumentCache},
     error::PageError,
     golden::{DecisionRequest, GoldenPages, ListQuery, NewQuestionRequest, PresenceRequest},
@@ -185,11 +186,10 @@ async fn part(
 ) -> Result<Response, PageError> {
     PageService::check_name(&run)?;
     let data = service.runs.get(&service.session, &run).await?;
-    let part = tokio::task::spawn_blocking(move || data.part(&name, query.stamp.as_deref())).await;
-    Ok(json_text(part.map_err(|error| PageError::conflict(error.to_string()))??))
+    Ok(json_text(blocking(move || data.part(&name, query.stamp.as_deref())).await??))
 }
 
-/// The trials of a run with their settings, for whoever adds a copy of one.
+/// The settings of a run's trials: a page offers them when a copy of a trial is added.
 async fn planned_trials(State(service): Service, Path(run): Path<String>) -> Result<Json<Value>, PageError> {
     PageService::check_name(&run)?;
     Ok(Json(json!({ "trials": lab::planned_choices(&service.session, &run).await? })))
@@ -325,8 +325,7 @@ async fn ask_trials(
 }
 
 async fn golden(State(service): Service, Query(known): Query<ListQuery>) -> Result<Response, PageError> {
-    let list = tokio::task::spawn_blocking(move || service.golden.list(&known)).await;
-    Ok(Json(list.map_err(|error| PageError::conflict(error.to_string()))??).into_response())
+    Ok(Json(blocking(move || service.golden.list(&known)).await??).into_response())
 }
 
 /// A golden question.

@@ -1,10 +1,10 @@
 //! Votes between two answers, and labels for judges: what people say on pages about what a run has found.
 
-use crate::{error::PageError, recent::RecentlyOpened};
+use crate::{blocking::blocking, error::PageError, recent::RecentlyOpened};
 use eval::statistics::Random;
 use lab::{
-    Error, LabelDesk, LabelError, LabelLine, LabelRequest, NextBallot, QuestionLabels, RunAnswers, Session, Side,
-    VoteDesk, VoteError, VoteLine, VoteRequest, VoteStanding, layout::RunFileName,
+    LabelDesk, LabelError, LabelLine, LabelRequest, NextBallot, QuestionLabels, RunAnswers, Session, Side, VoteDesk,
+    VoteError, VoteLine, VoteRequest, VoteStanding, layout::RunFileName,
 };
 use serde::Serialize;
 use std::{
@@ -109,9 +109,4 @@ impl VotePages {
             LabelError::Failed(error) => error.into(),
         })
     }
-}
-
-/// Does what waits for the disk on a thread of its own.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, PageError> {
-    Ok(tokio::task::spawn_blocking(work).await.map_err(|error| Error::Table(error.to_string()))?)
 }

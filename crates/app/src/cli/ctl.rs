@@ -8,7 +8,7 @@ use crate::{
     option_values::parse_dollars,
     render,
 };
-use lab::{Act, Experiment, find_live_run, steer};
+use lab::{Act, Override, find_live_run, steer};
 use std::collections::BTreeMap;
 
 /// Steer a run while it goes on: pause it, stop or add a trial, change its budget or a limit.
@@ -52,7 +52,7 @@ enum CtlVerb {
         like: String,
         /// A setting to change in the copy, by its dotted key: `retriever.bm25.top_k=8`,
         /// `chunker=token`. May be given more than once.
-        #[arg(long = "set", value_name = "KEY=VALUE", required = true, value_parser = parse_setting)]
+        #[arg(long = "set", value_name = "KEY=VALUE", required = true, value_parser = Override::parse_setting)]
         set: Vec<(String, serde_json::Value)>,
     },
     /// Ask more questions than `evaluate.answered` or `dataset.limit` allow.
@@ -86,19 +86,6 @@ struct CapArguments {
     /// Minutes since the run began.
     #[arg(long)]
     minutes: Option<f64>,
-}
-
-/// Reads `key=value`: the value in TOML, or a plain text.
-fn parse_setting(typed: &str) -> Result<(String, serde_json::Value), String> {
-    let (key, value) = typed.split_once('=').ok_or("write KEY=VALUE, such as retriever.bm25.top_k=8")?;
-    let value = value.trim();
-    let is_toml = value.starts_with(['[', '{', '"', '\'']);
-    let value = match Experiment::parse_value(value) {
-        Ok(value) => value,
-        Err(error) if is_toml => return Err(error.to_string()),
-        Err(_) => value.into(),
-    };
-    Ok((key.trim().to_owned(), value))
 }
 
 impl CtlVerb {

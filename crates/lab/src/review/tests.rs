@@ -1,7 +1,8 @@
 //! Reviews of golden questions: what the log and the files hold after decisions, kills and other programs.
 
-use super::*;
-use std::sync::Arc;
+use super::{files::rejected_path, *};
+use eval::dataset::Evidence;
+use std::{fs::OpenOptions, io::Write};
 
 fn dataset(folder: &Path, questions: usize) -> PathBuf {
     let path = folder.join("golden.jsonl");

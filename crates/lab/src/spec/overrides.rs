@@ -41,6 +41,21 @@ impl Override {
         Self { flag: Flag::Limit, text: format!("dataset.limit={questions}") }
     }
 
+    /// Reads `key=value` without a file: the dotted key, and the value, which is TOML or a plain text.
+    ///
+    /// # Errors
+    /// What is wrong, in a sentence.
+    pub fn parse_setting(typed: &str) -> Result<(String, serde_json::Value), String> {
+        let trimmed = typed.split_once('=').map(|(key, value)| format!("{}={}", key.trim(), value.trim()));
+        let (path, text) = read(trimmed.as_deref().unwrap_or(typed));
+        if path.is_empty() {
+            return Err("it names no key: write KEY=VALUE, such as retriever.bm25.top_k=8".to_owned());
+        }
+        let table: serde_json::Value = toml::from_str(&text).map_err(|error| error.message().to_owned())?;
+        let value = path.iter().try_fold(&table, |value, name| value.get(name));
+        Ok((path.join("."), value.cloned().unwrap_or_default()))
+    }
+
     /// The flag as it was typed. Values of sections that may hold secrets are replaced by `…`.
     pub(super) fn without_secrets(&self) -> String {
         let (key, value) = self.text.split_once('=').unwrap_or((&self.text, ""));
@@ -209,6 +224,19 @@ mod tests {
 
     fn labels(experiment: &Experiment, axis: Axis) -> Vec<String> {
         experiment.trials().iter().filter_map(|trial| trial.labels.get(axis.name()).cloned()).collect()
+    }
+
+    #[test]
+    fn a_setting_is_a_key_and_a_value_in_toml_or_a_plain_text() {
+        let parse = |typed: &str| Override::parse_setting(typed);
+        let of = |key: &str, value: serde_json::Value| Ok((key.to_owned(), value));
+        assert_eq!(parse("retriever.bm25.top_k=8"), of("retriever.bm25.top_k", serde_json::json!(8)));
+        assert_eq!(parse("chunker = token"), of("chunker", serde_json::json!("token")));
+        let sentence = serde_json::json!({ "sentence": { "chunk_size": 64 } });
+        assert_eq!(parse("chunker={ sentence = { chunk_size = 64 } }"), of("chunker", sentence));
+        assert_eq!(parse("prompt=a=b"), of("prompt", serde_json::json!("a=b")));
+        assert!(parse("top_k").unwrap_err().contains("names no key"));
+        assert!(parse("chunker={ sentence").is_err());
     }
 
     #[test]

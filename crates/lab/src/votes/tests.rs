@@ -28,6 +28,12 @@ fn digest(text: &str) -> Key {
     Key::of_bytes(text.as_bytes())
 }
 
+/// A vote on what was shown.
+fn on_ballot(ballot: Ballot, verdict: VoteVerdict) -> VoteRequest {
+    let (left, right) = (ballot.left.digest, ballot.right.digest);
+    VoteRequest { by: None, question: ballot.question.id, left, right, verdict, seconds: 1.0 }
+}
+
 /// A vote between `t01`, on the left, and `t02`.
 fn request(question: usize, verdict: VoteVerdict) -> VoteRequest {
     VoteRequest {
@@ -143,16 +149,8 @@ fn a_person_sees_each_pair_of_texts_once_and_equal_texts_never() {
     while let Some(ballot) = desk.next(&answers, "Ann", &mut random).unwrap().ballot {
         assert_ne!(ballot.left.text, ballot.right.text);
         assert!(shown.insert(ballot.question.id.clone()), "{shown:?}");
-        let (left, right) = (ballot.left.digest, ballot.right.digest);
-        let request = VoteRequest {
-            by: None,
-            question: ballot.question.id,
-            left,
-            right,
-            verdict: if shown.len() == 1 { VoteVerdict::Skip } else { VoteVerdict::Left },
-            seconds: 1.0,
-        };
-        desk.vote(&answers, "Ann", request).unwrap();
+        let verdict = if shown.len() == 1 { VoteVerdict::Skip } else { VoteVerdict::Left };
+        desk.vote(&answers, "Ann", on_ballot(ballot, verdict)).unwrap();
     }
     assert_eq!(shown.iter().map(String::as_str).collect::<Vec<_>>(), ["q0", "q2"]);
     let next = desk.next(&answers, "Ann", &mut random).unwrap();
@@ -168,16 +166,7 @@ fn pairs_of_trials_with_the_fewest_votes_come_first() {
     let mut votes: BTreeMap<(String, String), usize> = BTreeMap::new();
     for _ in 0..30 {
         let ballot = desk.next(&answers, "Ann", &mut random).unwrap().ballot.unwrap();
-        let (left, right) = (ballot.left.digest, ballot.right.digest);
-        let request = VoteRequest {
-            by: None,
-            question: ballot.question.id,
-            left,
-            right,
-            verdict: VoteVerdict::Left,
-            seconds: 1.0,
-        };
-        let line = desk.vote(&answers, "Ann", request).unwrap();
+        let line = desk.vote(&answers, "Ann", on_ballot(ballot, VoteVerdict::Left)).unwrap();
         *votes.entry((line.trial_a, line.trial_b)).or_default() += 1;
         let most = votes.values().max().unwrap();
         let least = if votes.len() < 3 { 0 } else { *votes.values().min().unwrap() };
