@@ -109,7 +109,7 @@ function RunLine({ run }: { run: RunSummary }) {
   const live = hrefOf({ page: "live", run: run.run });
   const results = hrefOf({ page: "run", run: run.run, address: "" });
   const end = run.finished_ms ?? (goesOn ? Date.now() : null);
-  // On a narrow screen the state is shown below the name, so that nobody has to scroll sideways to see it.
+  // On a narrow screen the state is below the name, where it is seen without scrolling sideways.
   const state = <><StateMark state={run.state} />{goesOn && run.has_results ? <>{" "}<a href={live}>live</a></> : null}</>;
   return (
     <tr class={goesOn ? "going-on" : undefined}>

@@ -22,8 +22,8 @@ A case is a line of JSON: kind (supported, relevant or correct), question,
 against (the context, the answer or the reference), item (the statement, the
 passage or the answer), label (true or false). Planted cases pair golden
 questions with their own evidence and with that of others.
-Labels that people gave on the pages of `reverie ui` (judge.labels.jsonl beside
-the golden questions) are cases too.
+Labels from the pages of `reverie ui` are cases too; they are in the file
+judge.labels.jsonl beside the golden questions.
 The result is kept: a metric of a qualified judge may be in `objective`.")]
 pub struct JudgeArguments {
     /// The chat models, by their names in the experiment file. Default: its judges.

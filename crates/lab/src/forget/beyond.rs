@@ -163,7 +163,7 @@ fn quotes_in_lines(path: &Path, signs: &DocumentSigns) -> bool {
     let bytes = std::fs::read(path).unwrap_or_default();
     bytes.split(|byte| *byte == b'\n').any(|line| match serde_json::from_slice(line) {
         Ok(value) => holds_sign(&value, signs),
-        // Half a line, or what somebody else has written.
+        // The line is incomplete, or is no JSON.
         Err(_) => signs.fingerprint.is_in(&String::from_utf8_lossy(line)),
     })
 }

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 impl Experiment {
     /// This experiment with one more trial: a copy of a pipeline in which settings are replaced, each by its dotted key
-    /// (`retriever.bm25.top_k`, or `retriever` for another one). The trial stands in a table `[[space]]` of its own, as
-    /// somebody would write it who had planned it.
+    /// (`retriever.bm25.top_k`, or `retriever` for another one). The trial gets a
+    /// table `[[space]]` of its own, as in a file that was written with it from the start.
     ///
     /// # Errors
     /// What is wrong with the settings, in sentences.

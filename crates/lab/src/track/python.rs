@@ -224,7 +224,7 @@ fn end(view: &RunView, run: &Value) -> Option<(String, Value)> {
         return None;
     }
     let (state, exit_code) = match view.state {
-        // Its process was killed, or still goes on, and a person has asked to see what is known.
+        // The run has not ended, or its process was killed: `reverie track` shows what is known.
         RunState::Running => ("running", 255),
         RunState::Finished => ("finished", 0),
         RunState::Failed => ("failed", 1),

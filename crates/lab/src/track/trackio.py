@@ -1,7 +1,7 @@
 # Shows a run in Trackio.
 import time
 
-# How long the package may take to write what it was given, in seconds.
+# The longest wait, in seconds, until the package has written what it was given.
 PATIENCE = 60
 
 

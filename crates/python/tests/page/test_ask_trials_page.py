@@ -168,7 +168,7 @@ def test_an_answer_becomes_a_golden_question(visit, hive):
     boxes = form.locator("input[type=checkbox]")
     assert [box.is_checked() for box in boxes.all()] == [True] + [False] * (boxes.count() - 1), "what is cited"
     introduce(page, "Ann")
-    # A quote that is in no document is refused, and what was typed stays.
+    # A quote is refused that stands in no document, and the form keeps what was typed.
     quote = form.locator("li textarea").first
     quote.fill("A hive holds no bees.")
     form.locator("#add-question").click()

@@ -87,8 +87,8 @@ pub struct PackageProcess {
 }
 
 impl PackageProcess {
-    /// Starts the program `code`, with these environment variables besides its own. `secrets` are removed from what it
-    /// says. It ends with this program, with all that it started. Blocks for a moment.
+    /// Starts the program `code`. The environment variables are added to those of this process, and `secrets` are removed
+    /// from what it prints. It ends with this program, with all that it started. Blocks for a moment.
     ///
     /// # Errors
     /// If the interpreter cannot be started.

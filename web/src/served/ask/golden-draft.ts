@@ -4,7 +4,7 @@ import type { AskedPassage, NewQuestion, TrialAnswer } from "../../data/ask";
 import type { ByteSpan } from "../../data/golden";
 import { ByteMap } from "../../page/bytes";
 
-// Between two pieces of a passage stands one of these; see `crates/rag/src/refine/pieces.rs`.
+// Joins the pieces of a shortened passage, as `crates/rag/src/refine/pieces.rs` does.
 const LEFT_OUT = " … ";
 
 export interface PassagePiece {

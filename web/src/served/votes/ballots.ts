@@ -1,4 +1,4 @@
-// The state of the votes of one run: the two answers that are shown, and what was voted.
+// Voting on one run: the two answers that are shown, the votes, and where the trials stand.
 
 import { signal } from "@preact/signals";
 import type { Ballot, NextBallot, RecordedVote, Verdict, VoteProgress, VoteRequest, VoteStanding } from "../../data/votes";
