@@ -15,7 +15,7 @@ from reverie import _kinds
 
 NAMES = """
 Answer Bundle Calibration Chunker Chunks Comparison Documents Embedding Event Experiment Function FunctionModel
-Index Judgement Noise PageView Parser Passage Pipeline Plan Plot Qualification Results Scores Service System Table Trial aevaluate aexplain
+Index Judgement LiveRun Noise PageView Parser Passage Pipeline Plan Plot Qualification Results Scores Service System Table Trial aevaluate aexplain
 ajudge anoise chunk chunker compare embed evaluate exceptions executors explain generator golden index judge metric
 model noise parse parser reranker retriever stopped_scores system view_page
 """.split()
