@@ -27,9 +27,16 @@ describe("what to try next", () => {
     const losses = { not_found: 12, answered_wrong: 108, cut_apart: 5 };
     const found = steps([row("t08", 128, 3, { standing: "leads", losses }), row("t03", 32, 3, { tied: false })]);
     expect(found.map(({ why }) => why)).toEqual(["t08 goes wrong here at 108 of 120 questions: answered wrong.", "t08 goes wrong here at 12 of 120 questions: not found."]);
-    expect(found[1].text).toContain("dense, hybrid");
-    const dense = row("t08", 128, 3, { standing: "leads", losses, settings: { retriever: { dense: { top_k: 3 } } } });
-    expect(steps([dense])[1].text).not.toContain("dense");
+    expect(found[1].text).toContain("a deeper search (a larger top_k)");
+  });
+  it("counts the questions that a deeper search or another trial brings back", () => {
+    const data = overview([row("t08", 128, 3, { standing: "leads", losses: { not_found: 12 } }), row("t03", 32, 3)]);
+    data.board.lost = { trial: "t08", questions: 12, in_search: 12, ranks: [4, 9, 11, 30, 31], elsewhere: { trial: "t03", questions: 5, loses_instead: 2 } };
+    const found = nextSteps(tableOf(data));
+    expect(found[0].text).toBe("Try a deeper search: of the 12 questions that t08 loses in the search, 2 with top_k = 10, 3 with top_k = 20, 5 with top_k = 50 would be found. For the other 7, another retriever, another embedding or a rewritten question may help.");
+    expect(found[1]).toEqual({ text: "Look at t03 beside t08.", why: "t03 gets 5 of the 12 questions that t08 loses, and loses 2 that t08 gets. What differs between the two may be worth joining.", beside: "t03" });
+    data.board.lost = { ...data.board.lost, ranks: [], elsewhere: undefined };
+    expect(nextSteps(tableOf(data)).map(({ text }) => text.split(".")[0])).toEqual(["Try a deeper search (a larger top_k), or another retriever"]);
   });
   it("does not follow from a few questions", () => {
     expect(steps([row("t08", 128, 3, { standing: "leads", losses: { not_found: 5 } })])).toEqual([]);

@@ -21,6 +21,7 @@ pub use crate::number::{count, counted, size};
 pub use columns::{Cell, CellScores, Column, ColumnKind};
 pub use effects::Effect;
 pub use finalists::{FinalistSpace, NoFinalists, inline_toml};
+pub use losses::{FoundElsewhere, LostQuestions};
 pub use note::{About, Note};
 pub use standing::TrialStanding;
 
@@ -80,6 +81,9 @@ pub struct Board {
     /// What each axis changes if trials are equal otherwise.
     #[serde(default)]
     pub effects: Vec<Effect>,
+    /// What the trial that answers for the run lost. None if it lost nothing, and for a run of an earlier version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<LostQuestions>,
     /// The run's warnings, the gravest first.
     #[serde(default)]
     pub warnings: Vec<Warning>,
@@ -171,6 +175,7 @@ impl Board {
             looked_for: results.looked_for.clone(),
             notes: notes(results, &groups, &front),
             effects: effects::effects(results),
+            lost: losses::lost_questions(results),
             groups,
             front,
             rejected: rejected(results),

@@ -9,6 +9,7 @@
 //! `content.rs` makes the data; the application draws the same data when it is served.
 
 mod content;
+mod meanings;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -8,6 +8,8 @@ export interface RunColumn extends Column {
   /** Kind and name, because a metric may have the name of another column. */
   key: string;
   isNumber: boolean;
+  /** In a sentence; none for an axis and for a metric that a user wrote. */
+  meaning?: string;
   /** A word, a number or the mean of scores. */
   of(row: BoardRow): string | number | null;
 }
@@ -40,7 +42,7 @@ function valueOf(index: number): RunColumn["of"] {
 }
 
 export function tableOf(overview: Overview): RunTable {
-  const { board, questions, metrics } = overview;
+  const { board, questions, metrics, meanings } = overview;
   const { rows } = board;
   const every = board.columns.map((column, index): RunColumn => ({
     ...column,
@@ -48,6 +50,7 @@ export function tableOf(overview: Overview): RunTable {
     key: `${column.kind}.${column.name}`,
     title: column.judged ? `${column.title}*` : column.title,
     isNumber: column.kind !== "axis",
+    meaning: meanings?.[`${column.kind}.${column.name}`],
     of: valueOf(index),
   }));
   const shown = every.filter((column) => column.shown);

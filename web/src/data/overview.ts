@@ -58,6 +58,16 @@ export interface Effect {
   interval: Interval | null;
 }
 
+/** What the trial that answers for the run lost, and where the evidence can be found. */
+export interface LostQuestions {
+  trial: string;
+  questions: number;
+  in_search: number;
+  /** Of those lost in the search: by which rank a deeper one has all of the evidence, the lowest first. */
+  ranks: number[];
+  elsewhere?: { trial: string; questions: number; loses_instead: number };
+}
+
 export interface Warning {
   code: string;
   trials: string[];
@@ -86,6 +96,7 @@ export interface Board {
   groups: string[][];
   front: string[];
   effects: Effect[];
+  lost?: LostQuestions;
   warnings: Warning[];
   notes: Note[];
   rejected: { path: string; reason: string }[];
@@ -131,6 +142,8 @@ export interface EvidencePage {
 export interface Overview {
   board: Board;
   group_titles: string[];
+  /** What columns mean, by kind and name. */
+  meanings?: Record<string, string>;
   metrics: Metric[];
   loss_steps?: LossStep[];
   questions: QuestionSummary[];

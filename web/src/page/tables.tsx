@@ -29,10 +29,10 @@ export const NumberCell = ({ value, digits }: { value: number | null | undefined
 export const TextCell = ({ text, class: name }: { text: string; class?: string }) => <td class={name}><LongText text={text} /></td>;
 
 /** A heading that sorts. `order` is the present order. */
-export function Sortable({ label, sortKey, order, isNumber, choose }: { label: string; sortKey: string; order: Order | null; isNumber: boolean; choose(order: Order): void }) {
+export function Sortable({ label, sortKey, order, isNumber, meaning, choose }: { label: string; sortKey: string; order: Order | null; isNumber: boolean; meaning?: string; choose(order: Order): void }) {
   const mine = order?.key === sortKey ? order : null;
   return (
-    <th scope="col" class={isNumber ? "number" : undefined} aria-sort={mine ? (mine.down ? "descending" : "ascending") : undefined}>
+    <th scope="col" class={isNumber ? "number" : undefined} title={meaning} aria-sort={mine ? (mine.down ? "descending" : "ascending") : undefined}>
       <button type="button" onClick={() => choose(mine ? { key: sortKey, down: !mine.down } : { key: sortKey, down: isNumber })}>
         {label}<span aria-hidden="true">{mine ? (mine.down ? " ↓" : " ↑") : ""}</span>
       </button>

@@ -17,6 +17,7 @@ interface DrawnColumn {
   title: string;
   isNumber: boolean;
   key?: string;
+  meaning?: string;
   cell(row: BoardRow): ComponentChildren;
 }
 
@@ -98,16 +99,18 @@ function LossesCell({ row, table }: { row: BoardRow; table: RunTable }) {
 
 function drawnColumns(table: RunTable, scale: DifferenceScale, narrow: boolean): DrawnColumn[] {
   const { board } = table.overview;
-  const columns: DrawnColumn[] = table.shown.map((column) => ({ kind: column.kind, title: column.title, isNumber: column.isNumber, key: column.key, cell: (row) => <DataCell row={row} column={column} /> }));
+  const columns: DrawnColumn[] = table.shown.map((column) => ({ kind: column.kind, title: column.title, isNumber: column.isNumber, key: column.key, meaning: column.meaning, cell: (row) => <DataCell row={row} column={column} /> }));
+  // Behind the objective: how far a trial is behind, and why.
+  const behind: DrawnColumn[] = [];
   if (scale.of.size) {
-    const after = columns.findIndex((column) => column.kind === "objective");
-    columns.splice(after + 1, 0, {
+    behind.push({
       kind: "difference", title: `difference to ${table.leading?.id ?? ""}`, isNumber: true,
       cell: (row) => <DifferenceCell difference={scale.of.get(row.id)} leads={row === table.leading} x={scale.x} />,
     });
   }
   const hasLosses = table.rows.some((row) => Object.keys(row.losses ?? {}).length > 0);
-  if (hasLosses && table.lossSteps.length) columns.push({ kind: "lost", title: "lost", isNumber: false, cell: (row) => <LossesCell row={row} table={table} /> });
+  if (hasLosses && table.lossSteps.length) behind.push({ kind: "lost", title: "lost", isNumber: false, cell: (row) => <LossesCell row={row} table={table} /> });
+  columns.splice(columns.findIndex((column) => column.kind === "objective") + 1, 0, ...behind);
   const front = new Set(board.front);
   columns.unshift({ kind: "standing", title: "standing", isNumber: false, cell: (row) => <Badges row={row} isOnFront={front.has(row.id)} /> });
   // On a narrow screen the objective stands right after the trial, where it is seen without scrolling.
@@ -155,12 +158,12 @@ export function Leaderboard() {
               <Sortable label="trial" sortKey="trial" order={sort} isNumber={false} choose={choose} />
               {columns.map((column) => column.key === undefined
                 ? <Head key={column.kind} number={column.isNumber}>{column.title}</Head>
-                : <Sortable key={column.key} label={column.title} sortKey={column.key} order={sort} isNumber={column.isNumber} choose={choose} />)}
+                : <Sortable key={column.key} label={column.title} sortKey={column.key} order={sort} isNumber={column.isNumber} meaning={column.meaning} choose={choose} />)}
             </tr>
           </thead>
           {grouped(table, sort).map(([title, rows]) => (
             <tbody key={title ?? ""}>
-              {title ? <tr class="group"><th scope="rowgroup" colSpan={columns.length + 1}>{title}</th></tr> : null}
+              {title ? <tr class="group"><th scope="rowgroup" colSpan={columns.length + 1}><span>{title}</span></th></tr> : null}
               {rows.map((row) => <Line key={row.id} row={row} columns={columns} />)}
             </tbody>
           ))}
@@ -178,6 +181,17 @@ function lossLegend(table: RunTable): string {
   return `Lost: at how many questions the evidence was lost first at this step. ${shown.map((step) => `${sentence(step.title).slice(0, -1)}: ${step.meaning}`).join(" ")}`;
 }
 
+function Meanings({ columns }: { columns: RunColumn[] }) {
+  const explained = columns.filter((column) => column.meaning);
+  if (!explained.length) return null;
+  return (
+    <details id="meanings">
+      <summary>What the columns mean</summary>
+      <dl>{explained.map((column) => [<dt key={`${column.key} title`}>{column.title}</dt>, <dd key={column.key}>{column.meaning}</dd>])}</dl>
+    </details>
+  );
+}
+
 function Remarks({ hasDifferences }: { hasDifferences: boolean }) {
   const { table, overview: { board } } = useRun();
   const isAboutJudges = (about: string) => about === "judge" || about === "untried_judge";
@@ -191,6 +205,7 @@ function Remarks({ hasDifferences }: { hasDifferences: boolean }) {
   ];
   return (
     <>
+      <Meanings columns={table.shown} />
       <p class="hint" id="legend">{legend.filter(Boolean).join(" ")}</p>
       <ul id="notes">{board.notes.filter((note) => !isAboutJudges(note.about)).map((note, i) => <li key={i}>{sentence(note.text, note.subject)}</li>)}</ul>
     </>

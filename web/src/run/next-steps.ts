@@ -10,10 +10,13 @@ export interface NextStep {
   why: string;
   /** A value for the experiment file. */
   setting?: string;
+  /** A trial to look at beside the leading one. */
+  beside?: string;
 }
 
 /** What may help where evidence is lost at a step. */
 const REMEDIES: Record<string, string> = {
+  not_found: "Try a deeper search (a larger top_k), or another retriever. “One question” tells at which rank the evidence was.",
   not_read: "Look at these files on the page Documents; another parser may read them.",
   cut_apart: "Try larger chunks or an overlap, so that a chunk holds the evidence.",
   ranked_out: "Try a larger top_k or top_n, or another reranker.",
@@ -22,15 +25,18 @@ const REMEDIES: Record<string, string> = {
   not_used: "Try another prompt or a stronger model; fewer passages may help too.",
   answered_wrong: "The passages are there: try a stronger model, another prompt or another generator.",
 };
+const SEARCH_STEPS = ["not_found", "ranked_out"];
 // Fewer questions than this may be chance.
 const FEWEST_LOST = 3;
 const LEAST_SHARE = 0.05;
 const MOST_LOSSES = 2;
+// Depths of a search for which the questions that come back are counted.
+const DEPTHS = [10, 20, 50, 100];
 
 export function nextSteps(table: RunTable): NextStep[] {
   const { leading } = table;
   if (!leading) return [];
-  return [...afterLosses(table, leading), ...beyondEdges(table, leading), ...cheapest(table)];
+  return [...afterLosses(table, leading), ...foundElsewhere(table, leading), ...beyondEdges(table, leading), ...cheapest(table)];
 }
 
 /** The component on an axis, and its settings. */
@@ -49,16 +55,36 @@ function afterLosses(table: RunTable, leading: BoardRow): NextStep[] {
     .map((step) => ({ step, count: leading.losses?.[step.name] ?? 0 }))
     .filter(({ step, count }) => step.is_loss && count >= Math.max(FEWEST_LOST, LEAST_SHARE * total))
     .sort((one, other) => other.count - one.count);
-  return lost.slice(0, MOST_LOSSES).flatMap(({ step, count }) => {
-    const text = step.name === "not_found" ? deeperSearch(leading) : REMEDIES[step.name];
+  const steps = lost.slice(0, MOST_LOSSES).flatMap(({ step, count }) => {
+    const text = SEARCH_STEPS.includes(step.name) ? deeperSearch(table, leading) ?? REMEDIES[step.name] : REMEDIES[step.name];
     return text ? [{ text, why: `${leading.id} goes wrong here at ${count} of ${counted(total, "question")}: ${step.title}.` }] : [];
   });
+  // A deeper search is the remedy for two steps.
+  return steps.filter(({ text }, i) => steps.findIndex((other) => other.text === text) === i);
 }
 
-function deeperSearch(leading: BoardRow): string {
-  const [retriever] = component(leading, "retriever") ?? [""];
-  const byMeaning = retriever === "bm25" ? ", or a retriever that also compares meanings (dense, hybrid)" : "";
-  return `Try a deeper search (a larger top_k)${byMeaning}. “One question” tells at which rank the evidence was.`;
+/** None if no rank is known. */
+function deeperSearch({ overview: { board: { lost } } }: RunTable, leading: BoardRow): string | null {
+  if (lost?.trial !== leading.id || !lost.ranks.length) return null;
+  const [, settings] = component(leading, "retriever") ?? ["", {}];
+  const shallow = typeof settings.top_k === "number" ? settings.top_k : 0;
+  const within = DEPTHS.filter((depth) => depth > shallow).map((depth) => ({ depth, count: lost.ranks.filter((rank) => rank <= depth).length }));
+  const rising = within.filter(({ count }, i) => count > (within[i - 1]?.count ?? 0)).map(({ depth, count }) => `${count} with top_k = ${depth}`);
+  const rest = lost.in_search - lost.ranks.length;
+  const others = rest ? ` For the other ${rest}, another retriever, another embedding or a rewritten question may help.` : "";
+  return `Try a deeper search: of the ${counted(lost.in_search, "question")} that ${leading.id} loses in the search, ${rising.join(", ") || "none within the first 100"} would be found.${others}`;
+}
+
+/** The trial that does not lose most of what the leading one loses. */
+function foundElsewhere({ overview: { board } }: RunTable, leading: BoardRow): NextStep[] {
+  const { lost } = board;
+  if (lost?.trial !== leading.id || !lost.elsewhere || lost.elsewhere.questions < FEWEST_LOST) return [];
+  const { trial, questions, loses_instead: instead } = lost.elsewhere;
+  return [{
+    text: `Look at ${trial} beside ${leading.id}.`,
+    why: `${trial} gets ${questions} of the ${counted(lost.questions, "question")} that ${leading.id} loses, and loses ${instead} that ${leading.id} gets. What differs between the two may be worth joining.`,
+    beside: trial,
+  }];
 }
 
 /** Values beyond the largest or smallest one that was tried, where a value on the other side is worse for sure. */

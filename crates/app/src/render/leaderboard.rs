@@ -436,6 +436,7 @@ mod tests {
             groups: Vec::new(),
             front: Vec::new(),
             effects: Vec::new(),
+            lost: None,
             warnings: Vec::new(),
             looked_for: None,
             notes: vec![

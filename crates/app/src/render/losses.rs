@@ -2,7 +2,10 @@
 
 use super::table;
 use eval::Evidence;
-use lab::{Board, EvidenceChunk, EvidenceLoss, LossStep, QuestionLoss};
+use lab::{
+    Board, EvidenceChunk, EvidenceLoss, LossStep, QuestionLoss,
+    board::{LostQuestions, counted},
+};
 use std::fmt::Write;
 
 /// A table with a row for each trial: how many questions ended at each step. Below it, what the steps
@@ -24,6 +27,40 @@ pub fn losses(board: &Board) -> String {
     let mut text = format!("the first step at which the evidence of a question was lost, in questions\n{rows}");
     for step in steps {
         let _ = write!(text, "\n{}: {}", step.title(), step.meaning());
+    }
+    text.extend(board.lost.iter().map(lost_questions));
+    text
+}
+
+/// Ranks up to which the questions that come back are counted.
+const RANKS: [usize; 4] = [10, 20, 50, 100];
+
+/// Where the evidence that the first trial lost can be found. Each line begins with a line break.
+fn lost_questions(lost: &LostQuestions) -> String {
+    let LostQuestions { trial, questions, in_search, ranks, elsewhere } = lost;
+    let mut text = String::new();
+    let mut before = 0;
+    let mut within = |rank: usize| {
+        let found = ranks.iter().filter(|own| **own <= rank).count();
+        let is_more = found > std::mem::replace(&mut before, found);
+        is_more.then(|| format!("{found} by rank {rank}"))
+    };
+    let counts: Vec<String> = RANKS.iter().filter_map(|rank| within(*rank)).collect();
+    if !counts.is_empty() {
+        let lost = counted(*in_search, "question");
+        let _ = write!(
+            text,
+            "\na deeper search finds the evidence of {lost} that {trial} loses in the search: {}",
+            counts.join(", ")
+        );
+    }
+    if let Some(found) = elsewhere {
+        let (other, loses) = (&found.trial, found.loses_instead);
+        let _ = write!(
+            text,
+            "\n{other} gets {} of the {questions} that {trial} loses, and loses {loses} that {trial} gets: reverie compare {trial} {other}",
+            found.questions
+        );
     }
     text
 }

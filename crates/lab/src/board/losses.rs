@@ -1,15 +1,81 @@
-//! The remark on the steps at which the first trial lost golden evidence.
+//! What the trial that answers for the run lost: the remark on the steps, and where the lost evidence can be found.
 
 use super::note::{About, Note};
 use crate::number::count;
-use crate::results::{Results, count_losses};
+use crate::results::{LossStep, QuestionLoss, Results, TrialResult, count_losses};
+use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
+
+/// The questions that the trial which answers for the run lost, and where their evidence can be found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostQuestions {
+    /// That trial.
+    pub trial: String,
+    /// How many questions it lost, at any step.
+    pub questions: usize,
+    /// How many of them it lost in the search: not found, or ranked out.
+    pub in_search: usize,
+    /// For each of these whose evidence a deeper search found, the rank from 1 of the last piece, the lowest rank first.
+    pub ranks: Vec<usize>,
+    /// The trial that does not lose the most of these questions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elsewhere: Option<FoundElsewhere>,
+}
+
+/// A trial that does not lose some questions that another one lost.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundElsewhere {
+    /// That trial.
+    pub trial: String,
+    /// How many of the lost questions it does not lose.
+    pub questions: usize,
+    /// How many questions it loses that the other trial does not lose.
+    pub loses_instead: usize,
+}
+
+/// None if no trial answers for the run, or if it lost no question.
+pub(super) fn lost_questions(results: &Results) -> Option<LostQuestions> {
+    let answering = results.answering(None).ok()?.trial;
+    let trial = results.trials.iter().find(|trial| trial.trial.id == answering)?;
+    let lost: Vec<&QuestionLoss> = known_losses(trial).filter(|loss| loss.step.is_loss()).collect();
+    if lost.is_empty() {
+        return None;
+    }
+    let in_search = || lost.iter().filter(|loss| is_in_search(loss));
+    let mut ranks: Vec<usize> = in_search().filter_map(|loss| loss.rank).collect();
+    ranks.sort_unstable();
+    let others = results.trials.iter().filter(|other| other.trial.id != answering);
+    let found = others.filter_map(|other| found_elsewhere(trial, other));
+    // Of several, the one that loses the fewest instead, then the first of the leaderboard.
+    let elsewhere = found.min_by_key(|found| (Reverse(found.questions), found.loses_instead));
+    Some(LostQuestions { trial: answering, questions: lost.len(), in_search: in_search().count(), ranks, elsewhere })
+}
+
+fn known_losses(trial: &TrialResult) -> impl Iterator<Item = &QuestionLoss> {
+    trial.questions.iter().filter_map(|question| question.loss.as_ref())
+}
+
+/// A reranker that lost the evidence is behind the search.
+fn is_in_search(loss: &QuestionLoss) -> bool {
+    loss.step == LossStep::NotFound || loss.rank.is_some()
+}
+
+/// None if the other trial does not get any question that this one lost.
+fn found_elsewhere(trial: &TrialResult, other: &TrialResult) -> Option<FoundElsewhere> {
+    let pairs =
+        || trial.questions.iter().zip(&other.questions).filter_map(|(a, b)| Some((a.loss.as_ref()?, b.loss.as_ref()?)));
+    let count =
+        |is_lost: bool| pairs().filter(|(a, b)| a.step.is_loss() == is_lost && b.step.is_loss() != is_lost).count();
+    let questions = count(true);
+    (questions > 0).then(|| FoundElsewhere { trial: other.trial.id.clone(), questions, loses_instead: count(false) })
+}
 
 /// The remark on the trial that answers for the run: its number of lost questions for each step.
 /// None if it lost no question, or if no trial answers for the run.
 pub(super) fn losses(results: &Results) -> Option<Note> {
     let first = results.answering(None).ok()?.trial;
     let trial = results.trials.iter().find(|trial| trial.trial.id == first)?;
-    let known = || trial.questions.iter().filter_map(|question| question.loss.as_ref());
+    let known = || known_losses(trial);
     let lost: Vec<_> = count_losses(known()).into_iter().filter(|(step, _)| step.is_loss()).collect();
     let questions: usize = lost.iter().map(|(_, questions)| questions).sum();
     if questions == 0 {
@@ -24,7 +90,7 @@ pub(super) fn losses(results: &Results) -> Option<Note> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{About, Board};
+    use super::super::{About, Board, FoundElsewhere, LostQuestions};
     use crate::results::{LossStep, QuestionLoss, fixture};
     use std::collections::BTreeMap;
 
@@ -45,7 +111,7 @@ mod tests {
             LossStep::RightWithoutEvidence,
         ];
         for (question, step) in results.trials[0].questions.iter_mut().zip(steps) {
-            question.loss = Some(QuestionLoss { step, component: None, evidence: Vec::new() });
+            question.loss = Some(QuestionLoss { step, component: None, rank: None, evidence: Vec::new() });
         }
         let board = Board::of(&results);
         let expected = BTreeMap::from([
@@ -60,8 +126,54 @@ mod tests {
         assert_eq!(written["rows"][0]["losses"]["not_found"], 2);
         assert_eq!(serde_json::from_value::<Board>(written).unwrap(), board);
         for question in &mut results.trials[0].questions {
-            question.loss = Some(QuestionLoss { step: LossStep::InPassages, component: None, evidence: Vec::new() });
+            question.loss =
+                Some(QuestionLoss { step: LossStep::InPassages, component: None, rank: None, evidence: Vec::new() });
         }
         assert!(notes(&Board::of(&results)).is_empty(), "nothing was lost");
+    }
+    #[test]
+    fn lost_questions_say_by_which_rank_and_in_which_trial_their_evidence_is_found() {
+        let mut results = fixture::results(3);
+        assert_eq!(Board::of(&results).lost, None, "an earlier version");
+        let loss = |step, rank| Some(QuestionLoss { step, component: None, rank, evidence: Vec::new() });
+        let losses = [
+            (LossStep::NotFound, Some(31)),
+            (LossStep::RankedOut, Some(7)),
+            (LossStep::NotFound, None),
+            (LossStep::RankedOut, None),
+            (LossStep::AnsweredRight, None),
+        ];
+        for (question, (step, rank)) in results.trials[0].questions.iter_mut().zip(losses) {
+            question.loss = loss(step, rank);
+        }
+        let steps = [
+            [
+                LossStep::AnsweredRight,
+                LossStep::NotFound,
+                LossStep::NotFound,
+                LossStep::AnsweredRight,
+                LossStep::NotRead,
+            ],
+            [
+                LossStep::AnsweredRight,
+                LossStep::AnsweredRight,
+                LossStep::NotFound,
+                LossStep::AnsweredWrong,
+                LossStep::AnsweredRight,
+            ],
+        ];
+        for (trial, steps) in results.trials[1..].iter_mut().zip(steps) {
+            for (question, step) in trial.questions.iter_mut().zip(steps) {
+                question.loss = loss(step, None);
+            }
+        }
+        let expected = LostQuestions {
+            trial: "t01".to_owned(),
+            questions: 4,
+            in_search: 3,
+            ranks: vec![7, 31],
+            elsewhere: Some(FoundElsewhere { trial: "t03".to_owned(), questions: 2, loses_instead: 0 }),
+        };
+        assert_eq!(Board::of(&results).lost, Some(expected));
     }
 }

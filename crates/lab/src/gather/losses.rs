@@ -104,7 +104,12 @@ impl<'a> TracedTrial<'a> {
     /// The loss of each question. Empty if only stored facts may be used and they do not cover all questions.
     async fn losses(&self, metrics: &[MetricResult], found: &[QuestionResult]) -> Result<Vec<QuestionLoss>, Error> {
         let questions = self.questions();
-        let failed = |_: &Question| QuestionLoss { step: LossStep::FailedCall, component: None, evidence: Vec::new() };
+        let failed = |_: &Question| QuestionLoss {
+            step: LossStep::FailedCall,
+            component: None,
+            rank: None,
+            evidence: Vec::new(),
+        };
         if self.outcome.failed.contains_key(&self.tasks.passages) {
             return Ok(questions.iter().map(failed).collect());
         }

@@ -20,6 +20,10 @@ pub struct QuestionLoss {
     /// of `refine`, their names are joined by `+`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub component: Option<String>,
+    /// If the search lost the evidence: the rank, from 1, by which a deeper search finds all pieces that were lost.
+    /// None if it does not find them, and in results of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<usize>,
     /// What happened to each piece of the question's evidence, in the order of the dataset.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<EvidenceLoss>,

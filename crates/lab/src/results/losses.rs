@@ -96,7 +96,7 @@ impl EvidenceTrace<'_> {
             Some(lost) => lost,
             None => (self.ending(&evidence), None),
         };
-        QuestionLoss { step, component, evidence }
+        QuestionLoss { step, component, rank: rank_of_lost(&evidence), evidence }
     }
 
     /// Where each piece of the evidence was lost before the answer.
@@ -180,6 +180,14 @@ impl EvidenceTrace<'_> {
             AnswerOutcome::Wrong { .. } | AnswerOutcome::None => LossStep::NotSearched,
         }
     }
+}
+
+/// The rank by which the deeper search finds all pieces that were lost. None if it does not find one of them, or if
+/// another step lost one.
+fn rank_of_lost(evidence: &[EvidenceLoss]) -> Option<usize> {
+    let lost = evidence.iter().filter(|item| item.step.is_some());
+    let ranks: Option<Vec<usize>> = lost.map(|item| item.rank.filter(|_| item.depth > 0)).collect();
+    ranks?.into_iter().max()
 }
 
 /// The step at which evidence was lost if no stage holds it: the search, or a step before it.

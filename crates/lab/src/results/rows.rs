@@ -160,8 +160,12 @@ mod tests {
             depth: 1000,
             chunk: Some(chunk),
         };
-        let loss =
-            QuestionLoss { step: LossStep::NotFound, component: Some("bm25".to_owned()), evidence: vec![evidence] };
+        let loss = QuestionLoss {
+            step: LossStep::NotFound,
+            component: Some("bm25".to_owned()),
+            rank: Some(9),
+            evidence: vec![evidence],
+        };
         let scored = |score, detail| Scored { score, detail };
         QuestionResult {
             queries: vec![query],

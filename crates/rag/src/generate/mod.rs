@@ -40,6 +40,7 @@ components! {
         TreeSummarize => tree_summarize,
         Python => python,
         NoRetrieval => no_retrieval,
+        Extractive => extractive,
         Reflection => reflection,
     }
 }
@@ -132,9 +133,9 @@ pub(crate) mod tests {
         }
     }
 
-    /// Those that read passages and need no file.
+    /// Those that read passages, ask a model and need no file.
     fn complete() -> Vec<GeneratorConfig> {
-        let is_one = |config: &GeneratorConfig| !config.runs_function() && config.reads_passages();
+        let is_one = |config: &GeneratorConfig| config.model().is_some() && config.reads_passages();
         GeneratorConfig::defaults().into_iter().filter(is_one).collect()
     }
 

@@ -10,7 +10,7 @@
 //!   question are close together.
 //! - `page-3`: a page of a document as a picture.
 
-use super::{DATA_VERSION, EvidencePage};
+use super::{DATA_VERSION, EvidencePage, meanings::meanings};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use eval::{Question, Score, statistics::seriation};
 use lab::{Board, Difference, LossStep, MetricResult, QuestionLoss, QuestionResult, Results, TrialResult};
@@ -34,6 +34,8 @@ pub(crate) struct ReportOverview<'a> {
     pub(super) board: Board,
     /// The title of each group of trials.
     group_titles: Vec<String>,
+    /// What columns mean, by their kind and name.
+    meanings: BTreeMap<String, String>,
     metrics: &'a [MetricResult],
     /// All steps at which a question can end, in the order of the pipeline. Empty if no trial has losses, as in
     /// runs of earlier versions.
@@ -295,6 +297,7 @@ fn overview(board: Board, metrics: &[MetricResult]) -> ReportOverview<'_> {
     ReportOverview {
         data_version: DATA_VERSION,
         group_titles: (1..=board.groups.len()).map(|group| board.group_title(group)).collect(),
+        meanings: meanings(&board),
         board,
         metrics,
         loss_steps: Vec::new(),

@@ -225,9 +225,11 @@ fn a_rank_is_that_of_the_search_or_else_of_the_deeper_search() {
     let found = loss(&question, &[gone(), gone(), gone()], &[deeper], answer(WRONG));
     let item = &found.evidence[0];
     assert_eq!((item.rank, item.depth, item.searched, item.chunk.as_ref()), (Some(37), 80, 2, Some(&chunk)));
+    assert_eq!(found.rank, Some(37));
     let found = loss(&question, &[vec![other(), holding()], gone(), gone()], &[], answer(WRONG));
     let item = &found.evidence[0];
     assert_eq!((item.rank, item.depth, item.searched, item.chunk.as_ref()), (Some(2), 0, 2, None));
+    assert_eq!(found.rank, None, "the reranker lost it: a deeper search would not help");
 }
 
 #[test]
@@ -319,6 +321,7 @@ fn losses_are_read_as_they_were_written_and_what_is_not_known_is_left_out() {
     let loss = QuestionLoss {
         step: LossStep::NotFound,
         component: Some("bm25".to_owned()),
+        rank: None,
         evidence: vec![EvidenceLoss { step: Some(LossStep::NotFound), searched: 5, ..EvidenceLoss::default() }],
     };
     let written = serde_json::to_value(&loss).unwrap();
@@ -330,7 +333,7 @@ fn losses_are_read_as_they_were_written_and_what_is_not_known_is_left_out() {
 
 #[test]
 fn questions_are_counted_by_their_steps() {
-    let of = |step| QuestionLoss { step, component: None, evidence: Vec::new() };
+    let of = |step| QuestionLoss { step, component: None, rank: None, evidence: Vec::new() };
     let losses = [of(LossStep::NotFound), of(LossStep::AnsweredRight), of(LossStep::NotFound)];
     let counts = count_losses(losses.iter());
     assert_eq!(counts, BTreeMap::from([(LossStep::NotFound, 2), (LossStep::AnsweredRight, 1)]));
