@@ -28,16 +28,20 @@ endef
 
 .PHONY: demo build test pins classes snapshots wheel clients neighbours cluster cluster-demo deploy-check deploy-server deploy-walk services databases python browser check audit release format bench fidelity site clean
 
-## The whole way: tools, build, models, manuals, many pipelines compared, an answer.
-demo: demo-notice needed manuals $(TOOLS)
-	cargo build --release --workspace --bin reverie
+## Builds, and compares six pipelines on manuals that the program carries: it names the winner and answers a question.
+demo: build
 	target/release/reverie demo
 
-.PHONY: demo-notice needed manuals
+## The same with models on seven Debian manuals, which are downloaded: many pipelines compared, the best three answer.
+demo-manuals: demo-notice needed manuals $(TOOLS)
+	cargo build --release --workspace --bin reverie
+	target/release/reverie demo --manuals
+
+.PHONY: demo-notice demo-manuals needed manuals
 demo-notice:
-	@echo "make demo:"
+	@echo "make demo-manuals:"
 	@echo "  1. CMake, libclang and Node into .tools (116 MB)"
-	@echo "  2. the build, into target/release (8 to 13 minutes on 2 cores the first time; nothing is installed on the system)"
+	@echo "  2. the build, into target/release (8 to 23 minutes on 2 cores the first time; nothing is installed on the system)"
 	@echo "  3. models, libraries and seven Debian manuals into $(REVERIE_HOME) (690 MB)"
 	@echo "  4. 33 pipelines compared on the manuals, the best three answer, one question answered (3 minutes on 2 cores)"
 
@@ -56,7 +60,7 @@ needed:
 
 manuals:
 	@missing=0; for tool in apt-get dpkg-deb; do command -v $$tool >/dev/null 2>&1 || { missing=1; \
-		echo "missing: $$tool (the demo's manuals are Debian packages; with your own documents: make build, then reverie init FOLDER)"; }; done; \
+		echo "missing: $$tool (these manuals are Debian packages; `make demo` needs none)"; }; done; \
 	exit $$missing
 
 build: needed $(TOOLS)
@@ -230,9 +234,9 @@ cluster: build databases $(CLUSTER)/ready
 	cd crates/python/tests/cluster && REVERIE_TEST_DATABASES=$(CURDIR)/$(DATABASES) $(CURDIR)/$(CLUSTER)/bin/python -m pytest -q
 
 ## The demo on three Ray nodes, S3, and MLflow on PostgreSQL, beside the demo on this machine alone.
-cluster-demo: demo $(CLUSTER)/ready
+cluster-demo: demo-manuals $(CLUSTER)/ready
 	$(packed-wheel)
-	$(CLUSTER)/bin/python examples/cluster/walk.py --local $(REVERIE_HOME)/demo/store
+	$(CLUSTER)/bin/python examples/cluster/walk.py --local $(REVERIE_HOME)/demo-manuals/store
 
 $(CLUSTER)/ready: crates/python/tests/cluster/requirements.txt
 	$(environment)

@@ -74,7 +74,7 @@ def contest(corpus, sides, rounds, settings, small=False, again=True):
         folder.mkdir()
         for name in FILES:
             if not (Path(corpus) / name).exists():
-                sys.exit(f"{Path(corpus) / name} is missing: `make demo` makes it")
+                sys.exit(f"{Path(corpus) / name} is missing: `make demo-manuals` makes it")
             shutil.copyfile(Path(corpus) / name, folder / name)
         questions.write_text("\n".join(map(json.dumps, golden)) + "\n")
         command = [PYTHON, HERE / "contest.py", scratch, folder, questions, json.dumps(settings)]
@@ -209,7 +209,7 @@ def main():
     parser.add_argument("--once", action="store_true", help="without the second run of each side")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--sides", nargs="*", default=list(SIDES), choices=list(SIDES))
-    parser.add_argument("--corpus", default=HOME / "demo" / "corpus")
+    parser.add_argument("--corpus", default=HOME / "demo-manuals" / "corpus")
     parser.add_argument("--provider", type=json.loads, default={}, help="settings of the provider to change")
     parser.add_argument("--json", type=Path, help="where to write all figures")
     options = parser.parse_args()

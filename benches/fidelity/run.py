@@ -84,7 +84,7 @@ def tables(options):
     from process import Process
 
     if options.only not in ("ragas", "trec"):
-        manuals = HOME / "demo" / "corpus"
+        manuals = HOME / "demo-manuals" / "corpus"
         folders = [*options.corpus, *([manuals] if manuals.is_dir() else [])]
         texts = corpus.documents(folders)
         n_real = sum(name.startswith("real/") for name in texts)

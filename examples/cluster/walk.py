@@ -108,7 +108,7 @@ def main() -> None:
     arguments = parser.parse_args()
     home = Path(os.environ.get("REVERIE_HOME", ".reverie")).resolve()
     os.environ["REVERIE_HOME"] = str(home)
-    demo = (arguments.experiment or home / "demo").resolve()
+    demo = (arguments.experiment or home / "demo-manuals").resolve()
     text = (demo / "experiment.toml").read_text()
     name = re.search(r'^name = "([^"]*)"', text, re.M)[1]
 

@@ -7,7 +7,7 @@ from llama_index.core import SimpleDirectoryReader
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.retrievers.bm25 import BM25Retriever
 
-CORPUS = Path(__file__).resolve().parents[2] / ".reverie" / "demo" / "corpus"
+CORPUS = Path(__file__).resolve().parents[2] / ".reverie" / "demo-manuals" / "corpus"
 
 
 def retriever(top_k: int = 4, chunk_size: int = 256) -> BM25Retriever:

@@ -30,13 +30,16 @@ describe("what to try next", () => {
     expect(found[1].text).toContain("a deeper search (a larger top_k)");
   });
   it("counts the questions that a deeper search or another trial brings back", () => {
-    const data = overview([row("t08", 128, 3, { standing: "leads", losses: { not_found: 12 } }), row("t03", 32, 3)]);
-    data.board.lost = { trial: "t08", questions: 12, in_search: 12, ranks: [4, 9, 11, 30, 31], elsewhere: { trial: "t03", questions: 5, loses_instead: 2 } };
-    const found = nextSteps(tableOf(data));
-    expect(found[0].text).toBe("Try a deeper search: of the 12 questions that t08 loses in the search, 2 with top_k = 10, 3 with top_k = 20, 5 with top_k = 50 would be found. For the other 7, another retriever, another embedding or a rewritten question may help.");
+    const lost = { questions: 12, in_search: 12, ranks: [4, 9, 11, 30, 31], elsewhere: { trial: "t03", questions: 5, loses_instead: 2 } };
+    const rows = (more: Partial<BoardRow>) => [row("t08", 128, 3, { standing: "leads", losses: { not_found: 12 }, ...more }), row("t03", 32, 3)];
+    const found = steps(rows({ lost }));
+    expect(found[0].text).toBe("Try a deeper search than top_k = 3: of the 12 questions that t08 loses in the search, 2 with top_k = 10, 3 with top_k = 20, 5 with top_k = 50 would be found. For the other 7, another retriever, another embedding or a rewritten question may help.");
     expect(found[1]).toEqual({ text: "Look at t03 beside t08.", why: "t03 gets 5 of the 12 questions that t08 loses, and loses 2 that t08 gets. What differs between the two may be worth joining.", beside: "t03" });
-    data.board.lost = { ...data.board.lost, ranks: [], elsewhere: undefined };
-    expect(nextSteps(tableOf(data)).map(({ text }) => text.split(".")[0])).toEqual(["Try a deeper search (a larger top_k), or another retriever"]);
+    expect(steps(rows({ lost: { ...lost, ranks: [], elsewhere: undefined } })).map(({ text }) => text.split(".")[0])).toEqual(["Try a deeper search (a larger top_k), or another retriever"]);
+  });
+  it("can be asked of another trial than the leading one", () => {
+    const table = tableOf(overview([row("t08", 128, 3, { standing: "leads" }), row("t03", 32, 3, { losses: { cut_apart: 9 } })]));
+    expect([nextSteps(table).length, nextSteps(table, table.rows[1])[0].why]).toEqual([0, "t03 goes wrong here at 9 of 120 questions: cut apart."]);
   });
   it("does not follow from a few questions", () => {
     expect(steps([row("t08", 128, 3, { standing: "leads", losses: { not_found: 5 } })])).toEqual([]);

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { sorted } from "../src/data/columns";
 import { locate } from "../src/data/parts";
 import { differing, flat } from "../src/data/settings";
-import { tally } from "../src/run/tally";
+import { meanInterval, tally } from "../src/run/tally";
 import { cellSize, colourTable, readMatrix } from "../src/run/matrix-data";
 import { markedPieces } from "../src/run/evidence";
 import { compact, duration, fixed, roughly, sentence, signed } from "../src/words";
@@ -33,11 +33,18 @@ describe("data of a run", () => {
   });
   it("lists settings as paths, and those that differ", () => {
     expect([...flat({ a: { b: 1, c: " " }, d: null })]).toEqual([["a.b", "1"], ["a.c", '" "'], ["d", "none"]]);
+    expect([...flat({ separators: ["\n", " "] })]).toEqual([["separators", '["\\n"," "]']]);
     expect(differing([{ a: { b: 1 }, same: 2 }, { a: { b: 3 }, same: 2, more: true }])).toEqual([["a.b", ["1", "3"]], ["more", [undefined, "true"]]]);
   });
   it("counts questions that are won, lost and tied", () => {
-    expect(tally([1, 0.5, null, 0], [0.5, 0.5, 1, 1], true)).toEqual({ won: 1, lost: 1, tied: 1, sum: -0.5, n: 3 });
+    expect(tally([1, 0.5, null, 0], [0.5, 0.5, 1, 1], true)).toEqual({ won: 1, lost: 1, tied: 1, sum: -0.5, squares: 1.25, n: 3 });
     expect(tally([1], [0.5], false)).toMatchObject({ won: 0, lost: 1 });
+  });
+  it("have an interval of the mean difference, with enough of them", () => {
+    // Ten differences of 0 and ten of 1: mean 0.5, standard error 0.5 / √19.
+    const [low, high] = meanInterval({ sum: 10, squares: 10, n: 20 }) ?? [0, 0];
+    expect([low.toFixed(4), high.toFixed(4)]).toEqual(["0.2752", "0.7248"]);
+    expect(meanInterval({ sum: 1, squares: 1, n: 9 })).toBeNull();
   });
   it("marks evidence by bytes of UTF-8", () => {
     const passage = { document: "a.md", start: 10, end: 30, text: "Größe: die Mühle.", page: null, book: null, heading: null };

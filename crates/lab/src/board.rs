@@ -34,6 +34,7 @@ use crate::{
     warning::{Warning, WarningCode},
 };
 use columns::{cells, columns};
+use losses::lost_questions;
 use notes::{corpus, notes, work};
 use rag::Axis;
 use serde::{Deserialize, Serialize};
@@ -81,9 +82,6 @@ pub struct Board {
     /// What each axis changes if trials are equal otherwise.
     #[serde(default)]
     pub effects: Vec<Effect>,
-    /// What the trial that answers for the run lost. None if it lost nothing, and for a run of an earlier version.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lost: Option<LostQuestions>,
     /// The run's warnings, the gravest first.
     #[serde(default)]
     pub warnings: Vec<Warning>,
@@ -140,6 +138,10 @@ pub struct BoardRow {
     /// earlier versions.
     #[serde(default)]
     pub losses: BTreeMap<LossStep, usize>,
+    /// Where the evidence of the questions that it lost can be found. None if it lost nothing, and in runs of earlier
+    /// versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<LostQuestions>,
     /// One for each of the board's columns.
     pub cells: Vec<Cell>,
 }
@@ -157,7 +159,7 @@ impl Board {
     /// What the leaderboard of these results says.
     pub fn of(results: &Results) -> Self {
         let (groups, front) = (groups(results), front(results));
-        let columns = columns(results);
+        let (columns, lost) = (columns(results), lost_questions(results));
         Self {
             experiment: results.experiment.clone(),
             run: results.run.clone(),
@@ -175,12 +177,11 @@ impl Board {
             looked_for: results.looked_for.clone(),
             notes: notes(results, &groups, &front),
             effects: effects::effects(results),
-            lost: losses::lost_questions(results),
             groups,
             front,
             rejected: rejected(results),
             objective: results.objective.clone(),
-            rows: results.trials.iter().map(|trial| row(results, trial, &columns)).collect(),
+            rows: results.trials.iter().zip(lost).map(|(trial, lost)| row(results, trial, lost, &columns)).collect(),
             columns,
         }
     }
@@ -215,7 +216,7 @@ impl Board {
     }
 }
 
-fn row(results: &Results, trial: &TrialResult, columns: &[Column]) -> BoardRow {
+fn row(results: &Results, trial: &TrialResult, lost: Option<LostQuestions>, columns: &[Column]) -> BoardRow {
     let standing = TrialStanding::of(results, trial);
     BoardRow {
         id: trial.trial.id.clone(),
@@ -233,6 +234,7 @@ fn row(results: &Results, trial: &TrialResult, columns: &[Column]) -> BoardRow {
         questions_needed: trial.questions_needed,
         stopped: trial.stopped.as_ref().map(|stop| stop.reason.clone()),
         losses: count_losses(trial.questions.iter().filter_map(|question| question.loss.as_ref())),
+        lost,
         cells: cells(trial, columns),
     }
 }
@@ -243,7 +245,22 @@ fn settings(trial: &TrialResult) -> BTreeMap<String, Value> {
         return parameters.chain([(SYSTEM.to_owned(), Value::from(system.as_str()))]).collect();
     }
     let Ok(Value::Object(mut whole)) = serde_json::to_value(&trial.trial) else { return BTreeMap::new() };
-    Axis::NAMES.iter().filter_map(|axis| Some(((*axis).to_owned(), whole.remove(*axis)?))).collect()
+    let value = |axis: &str| Some((axis.to_owned(), with_short_floats(whole.remove(axis)?)));
+    Axis::NAMES.iter().copied().filter_map(value).collect()
+}
+
+/// The same value, in which a number that was an `f32` has no more digits than it needs: 0.3, not 0.30000001192092896.
+fn with_short_floats(value: Value) -> Value {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let wide = number.as_f64().unwrap_or_default();
+            let short = Some(wide as f32).filter(|narrow| f64::from(*narrow) == wide);
+            short.and_then(|narrow| narrow.to_string().parse::<f64>().ok()).map_or(Value::Number(number), Value::from)
+        }
+        Value::Array(items) => items.into_iter().map(with_short_floats).collect(),
+        Value::Object(fields) => fields.into_iter().map(|(name, value)| (name, with_short_floats(value))).collect(),
+        other => other,
+    }
 }
 
 fn rejected(results: &Results) -> Vec<RejectedFile> {

@@ -266,6 +266,7 @@ async fn generators_are_pinned() {
         let more = match *name {
             "python" => json!({ "source": GENERATE }),
             "no_retrieval" => json!({ "temperature": 0.5, "seed": 7, "max_tokens": 50 }),
+            "extractive" => json!({ "sentences": 1, "citations": false }),
             _ => json!({ "prompt": "brief", "temperature": 0.5, "seed": 7, "max_tokens": 50, "citations": false }),
         };
         let as_it_comes = if *name == "python" { more.clone() } else { json!({}) };

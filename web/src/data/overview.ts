@@ -41,6 +41,7 @@ export interface BoardRow {
   front_share?: number | null;
   stopped: string | null;
   losses?: Record<string, number>;
+  lost?: LostQuestions;
   cells: Cell[];
 }
 
@@ -58,9 +59,8 @@ export interface Effect {
   interval: Interval | null;
 }
 
-/** What the trial that answers for the run lost, and where the evidence can be found. */
+/** Where the evidence of the questions that a trial lost can be found. */
 export interface LostQuestions {
-  trial: string;
   questions: number;
   in_search: number;
   /** Of those lost in the search: by which rank a deeper one has all of the evidence, the lowest first. */
@@ -96,7 +96,6 @@ export interface Board {
   groups: string[][];
   front: string[];
   effects: Effect[];
-  lost?: LostQuestions;
   warnings: Warning[];
   notes: Note[];
   rejected: { path: string; reason: string }[];

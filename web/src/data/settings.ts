@@ -4,7 +4,8 @@ import type { Json } from "./overview";
 
 /** Paths and values: `retriever.bm25.top_k` and 5. */
 export function flat(value: Json, path = "", all = new Map<string, string>()): Map<string, string> {
-  if (value !== null && typeof value === "object" && Object.keys(value).length) {
+  // A list, such as the separators of a chunker, is one value.
+  if (value !== null && typeof value === "object" && !Array.isArray(value) && Object.keys(value).length) {
     for (const [key, inner] of Object.entries(value)) flat(inner, path ? `${path}.${key}` : key, all);
   } else {
     // Spaces and line ends would not be seen.

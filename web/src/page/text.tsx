@@ -32,6 +32,14 @@ export function LongText({ text }: { text: string }) {
   return <><bdi>{length < text.length ? `${cut(text, length)}…` : text}</bdi>{more}</>;
 }
 
+/** A sentence in which names stand between backticks. */
+export function WithCode({ text }: { text: string }) {
+  const parts = text.split("`");
+  // With a backtick that is not closed, nothing is a name.
+  if (parts.length % 2 === 0) return <LongText text={text} />;
+  return <>{parts.map((part, i) => (i % 2 ? <code key={i}>{part}</code> : <LongText key={i} text={part} />))}</>;
+}
+
 // ---- texts in plots
 
 const ruler = document.createElement("canvas").getContext("2d");

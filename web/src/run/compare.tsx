@@ -8,9 +8,9 @@ import { differing } from "../data/settings";
 import { useLoaded } from "../page/loaded";
 import { Caption, Chooser, ChosenRow, Head, NumberCell, Problem, Scroll, TextCell } from "../page/tables";
 import { LongText } from "../page/text";
-import { isKnown, signed } from "../words";
+import { counted, fixed, isKnown, signed } from "../words";
 import { type RunModel, useRun } from "./model";
-import { tally } from "./tally";
+import { meanInterval, tally } from "./tally";
 
 const MOST_LINES = 50;
 
@@ -59,11 +59,32 @@ interface PairProps {
 function Pair(pair: PairProps) {
   return (
     <>
+      <Verdict {...pair} />
       <SettingsTable {...pair} />
       <TalliesTable {...pair} />
       <LossesTable {...pair} />
       <DifferencesTable {...pair} />
     </>
+  );
+}
+
+/** Whether the objective tells the two apart. */
+function Verdict({ one, two, a, b }: PairProps) {
+  const counts = tally(a.objective, b.objective, true);
+  const interval = meanInterval(counts);
+  if (!interval) return null;
+  const [low, high] = interval;
+  const [better, worse] = counts.sum > 0 ? [one, two] : [two, one];
+  const mean = Math.abs(counts.sum / counts.n);
+  const ends = [Math.min(Math.abs(low), Math.abs(high)), Math.max(Math.abs(low), Math.abs(high))];
+  const isApart = low > 0 || high < 0;
+  return (
+    <p id="pair-verdict">
+      {isApart
+        ? `${better.id} is better than ${worse.id} by ${fixed(mean)} of the objective (95 % interval ${fixed(ends[0])} to ${fixed(ends[1])}, paired on ${counted(counts.n, "question")}).`
+        : `The objective does not tell ${one.id} and ${two.id} apart: the difference is ${signed(counts.sum / counts.n)} (95 % interval ${signed(low)} to ${signed(high)}, paired on ${counted(counts.n, "question")}).`}
+      {" "}This interval is for these two alone, by the normal distribution; whether one of all trials is the best is said at the top of the page.
+    </p>
   );
 }
 

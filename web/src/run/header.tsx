@@ -1,7 +1,7 @@
 // The head of a run's page: verdict, warnings, problems, and links to the sections.
 
 import { sentence } from "../words";
-import { LongText } from "../page/text";
+import { LongText, WithCode } from "../page/text";
 import { focusHeading, useRun } from "./model";
 
 export function RunHeader({ children }: { children?: preact.ComponentChildren }) {
@@ -14,7 +14,7 @@ export function RunHeader({ children }: { children?: preact.ComponentChildren })
       <p id="verdict"><LongText text={verdict} /></p>
       <ul id="warnings" aria-label="Warnings" hidden={!board.warnings.length}>
         {board.warnings.map((warning, i) => (
-          <li key={i} title={`What to do: ${warning.action}.`}>{sentence(warning.text, warning.trials[0])} <code>{warning.code}</code></li>
+          <li key={i} title={`What to do: ${warning.action}.`}><WithCode text={sentence(warning.text, warning.trials[0])} /> <code>{warning.code}</code></li>
         ))}
       </ul>
       <p id="facts">{board.corpus}. Run {board.run}, {board.finished}.</p>

@@ -7,6 +7,7 @@ import { type RunColumn, type RunTable, isFirst, sorted } from "../data/columns"
 import type { BoardRow, CellScores, Difference } from "../data/overview";
 import { isNarrow } from "../page/size";
 import { Caption, ChosenRow, Head, NumberCell, Scroll, Sortable, TextCell } from "../page/tables";
+import { WithCode } from "../page/text";
 import { counted, fixed, isKnown, percent, sentence, shortened, signed } from "../words";
 import type { Order } from "./address";
 import { useRun } from "./model";
@@ -36,7 +37,7 @@ function ScoresCell({ scores, column }: { scores: CellScores; column: RunColumn 
 
 function DataCell({ row, column }: { row: BoardRow; column: RunColumn }) {
   const cell = row.cells[column.index] ?? null;
-  if (!column.isNumber) return <TextCell text={String(cell ?? "")} />;
+  if (!column.isNumber) return <TextCell class="axis" text={String(cell ?? "")} />;
   if (cell === null || typeof cell === "string") return <td class="number missing">–</td>;
   return typeof cell === "number" ? <NumberCell value={cell} digits={column.digits} /> : <ScoresCell scores={cell} column={column} />;
 }
@@ -187,7 +188,7 @@ function Meanings({ columns }: { columns: RunColumn[] }) {
   return (
     <details id="meanings">
       <summary>What the columns mean</summary>
-      <dl>{explained.map((column) => [<dt key={`${column.key} title`}>{column.title}</dt>, <dd key={column.key}>{column.meaning}</dd>])}</dl>
+      <dl>{explained.map((column) => [<dt key={`${column.key} title`}>{column.title}</dt>, <dd key={column.key}><WithCode text={column.meaning ?? ""} /></dd>])}</dl>
     </details>
   );
 }
@@ -205,9 +206,9 @@ function Remarks({ hasDifferences }: { hasDifferences: boolean }) {
   ];
   return (
     <>
-      <Meanings columns={table.shown} />
       <p class="hint" id="legend">{legend.filter(Boolean).join(" ")}</p>
-      <ul id="notes">{board.notes.filter((note) => !isAboutJudges(note.about)).map((note, i) => <li key={i}>{sentence(note.text, note.subject)}</li>)}</ul>
+      <Meanings columns={table.shown} />
+      <ul id="notes">{board.notes.filter((note) => !isAboutJudges(note.about)).map((note, i) => <li key={i}><WithCode text={sentence(note.text, note.subject)} /></li>)}</ul>
     </>
   );
 }

@@ -10,7 +10,7 @@ export interface NextStep {
   why: string;
   /** A value for the experiment file. */
   setting?: string;
-  /** A trial to look at beside the leading one. */
+  /** A trial to look at beside it. */
   beside?: string;
 }
 
@@ -33,10 +33,11 @@ const MOST_LOSSES = 2;
 // Depths of a search for which the questions that come back are counted.
 const DEPTHS = [10, 20, 50, 100];
 
-export function nextSteps(table: RunTable): NextStep[] {
-  const { leading } = table;
-  if (!leading) return [];
-  return [...afterLosses(table, leading), ...foundElsewhere(table, leading), ...beyondEdges(table, leading), ...cheapest(table)];
+/** For one trial. What is cheaper is only said of the leading one. */
+export function nextSteps(table: RunTable, row: BoardRow | undefined = table.leading): NextStep[] {
+  if (!row) return [];
+  const steps = [...afterLosses(table, row), ...foundElsewhere(row), ...beyondEdges(table, row)];
+  return row === table.leading ? [...steps, ...cheapest(table)] : steps;
 }
 
 /** The component on an axis, and its settings. */
@@ -56,7 +57,7 @@ function afterLosses(table: RunTable, leading: BoardRow): NextStep[] {
     .filter(({ step, count }) => step.is_loss && count >= Math.max(FEWEST_LOST, LEAST_SHARE * total))
     .sort((one, other) => other.count - one.count);
   const steps = lost.slice(0, MOST_LOSSES).flatMap(({ step, count }) => {
-    const text = SEARCH_STEPS.includes(step.name) ? deeperSearch(table, leading) ?? REMEDIES[step.name] : REMEDIES[step.name];
+    const text = SEARCH_STEPS.includes(step.name) ? deeperSearch(leading) ?? REMEDIES[step.name] : REMEDIES[step.name];
     return text ? [{ text, why: `${leading.id} goes wrong here at ${count} of ${counted(total, "question")}: ${step.title}.` }] : [];
   });
   // A deeper search is the remedy for two steps.
@@ -64,25 +65,26 @@ function afterLosses(table: RunTable, leading: BoardRow): NextStep[] {
 }
 
 /** None if no rank is known. */
-function deeperSearch({ overview: { board: { lost } } }: RunTable, leading: BoardRow): string | null {
-  if (lost?.trial !== leading.id || !lost.ranks.length) return null;
-  const [, settings] = component(leading, "retriever") ?? ["", {}];
+function deeperSearch(row: BoardRow): string | null {
+  const { lost } = row;
+  if (!lost?.ranks.length) return null;
+  const [, settings] = component(row, "retriever") ?? ["", {}];
   const shallow = typeof settings.top_k === "number" ? settings.top_k : 0;
   const within = DEPTHS.filter((depth) => depth > shallow).map((depth) => ({ depth, count: lost.ranks.filter((rank) => rank <= depth).length }));
   const rising = within.filter(({ count }, i) => count > (within[i - 1]?.count ?? 0)).map(({ depth, count }) => `${count} with top_k = ${depth}`);
   const rest = lost.in_search - lost.ranks.length;
   const others = rest ? ` For the other ${rest}, another retriever, another embedding or a rewritten question may help.` : "";
-  return `Try a deeper search: of the ${counted(lost.in_search, "question")} that ${leading.id} loses in the search, ${rising.join(", ") || "none within the first 100"} would be found.${others}`;
+  const now = shallow ? ` than top_k = ${shallow}` : "";
+  return `Try a deeper search${now}: of the ${counted(lost.in_search, "question")} that ${row.id} loses in the search, ${rising.join(", ") || "none within the first 100"} would be found.${others}`;
 }
 
-/** The trial that does not lose most of what the leading one loses. */
-function foundElsewhere({ overview: { board } }: RunTable, leading: BoardRow): NextStep[] {
-  const { lost } = board;
-  if (lost?.trial !== leading.id || !lost.elsewhere || lost.elsewhere.questions < FEWEST_LOST) return [];
+/** The trial that does not lose most of what this one loses. */
+function foundElsewhere({ id, lost }: BoardRow): NextStep[] {
+  if (!lost?.elsewhere || lost.elsewhere.questions < FEWEST_LOST) return [];
   const { trial, questions, loses_instead: instead } = lost.elsewhere;
   return [{
-    text: `Look at ${trial} beside ${leading.id}.`,
-    why: `${trial} gets ${questions} of the ${counted(lost.questions, "question")} that ${leading.id} loses, and loses ${instead} that ${leading.id} gets. What differs between the two may be worth joining.`,
+    text: `Look at ${trial} beside ${id}.`,
+    why: `${trial} gets ${questions} of the ${counted(lost.questions, "question")} that ${id} loses, and loses ${instead} that ${id} gets. What differs between the two may be worth joining.`,
     beside: trial,
   }];
 }

@@ -1,5 +1,7 @@
 // What to try next.
 
+import { useState } from "preact/hooks";
+import { Chooser } from "../page/tables";
 import { LongText } from "../page/text";
 import { focusHeading, useRun } from "./model";
 import { nextSteps } from "./next-steps";
@@ -7,15 +9,21 @@ import { nextSteps } from "./next-steps";
 export function NextSection() {
   const model = useRun();
   const { table } = model;
-  const steps = nextSteps(table);
+  const [chosen, setChosen] = useState<string | null>(null);
+  const row = table.rowOf(chosen) ?? table.leading;
+  const steps = nextSteps(table, row);
   const compare = (beside: string) => {
-    model.change({ trial: table.leading?.id ?? null, other: beside });
+    model.change({ trial: row?.id ?? null, other: beside });
     queueMicrotask(() => focusHeading("compare-heading"));
   };
   return (
-    <section id="next-section" aria-labelledby="next-heading" hidden={!steps.length}>
+    <section id="next-section" aria-labelledby="next-heading" hidden={!nextSteps(table).length && !steps.length && chosen === null}>
       <h2 id="next-heading" tabIndex={-1}>What to try next</h2>
-      <p class="hint">Founded guesses, from where {table.leading?.id} loses the evidence and from what each axis changes. Only a run tells: what is done already is done and paid once.</p>
+      <div class="fields">
+        <Chooser label="with the trial" options={table.rows.map(({ id, label }): [string, string] => [id, label ? `${id} (${label})` : id])} value={row?.id ?? ""} choose={setChosen} />
+      </div>
+      <p class="hint">Suggestions, from where {row?.id} loses the evidence and from what each axis changes. Only another run can tell whether they help; it computes and pays only what is new.</p>
+      {steps.length ? null : <p class="hint">Nothing stands out for {row?.id}.</p>}
       <ol id="next-steps">
         {steps.map(({ text, why, setting, beside }) => (
           <li key={text}>

@@ -395,6 +395,7 @@ mod tests {
             questions_needed: None,
             stopped: None,
             losses: BTreeMap::new(),
+            lost: None,
             cells,
         }
     }
@@ -436,7 +437,6 @@ mod tests {
             groups: Vec::new(),
             front: Vec::new(),
             effects: Vec::new(),
-            lost: None,
             warnings: Vec::new(),
             looked_for: None,
             notes: vec![

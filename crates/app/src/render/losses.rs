@@ -28,16 +28,20 @@ pub fn losses(board: &Board) -> String {
     for step in steps {
         let _ = write!(text, "\n{}: {}", step.title(), step.meaning());
     }
-    text.extend(board.lost.iter().map(lost_questions));
+    let first = board.answering.as_ref().and_then(|answering| board.row(&answering.trial));
+    text.extend(first.and_then(|row| Some(lost_questions(&row.id, row.lost.as_ref()?))));
     text
 }
 
 /// Ranks up to which the questions that come back are counted.
 const RANKS: [usize; 4] = [10, 20, 50, 100];
 
+/// Fewer questions that another trial gets may be chance.
+const FEWEST_ELSEWHERE: usize = 3;
+
 /// Where the evidence that the first trial lost can be found. Each line begins with a line break.
-fn lost_questions(lost: &LostQuestions) -> String {
-    let LostQuestions { trial, questions, in_search, ranks, elsewhere } = lost;
+fn lost_questions(trial: &str, lost: &LostQuestions) -> String {
+    let LostQuestions { questions, in_search, ranks, elsewhere } = lost;
     let mut text = String::new();
     let mut before = 0;
     let mut within = |rank: usize| {
@@ -54,7 +58,7 @@ fn lost_questions(lost: &LostQuestions) -> String {
             counts.join(", ")
         );
     }
-    if let Some(found) = elsewhere {
+    if let Some(found) = elsewhere.as_ref().filter(|found| found.questions >= FEWEST_ELSEWHERE) {
         let (other, loses) = (&found.trial, found.loses_instead);
         let _ = write!(
             text,

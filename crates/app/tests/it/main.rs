@@ -13,6 +13,7 @@ mod command_line;
 mod corpus;
 mod damage;
 mod databases;
+mod demo;
 mod documents;
 mod endings;
 mod endpoint;

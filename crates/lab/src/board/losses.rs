@@ -1,4 +1,4 @@
-//! What the trial that answers for the run lost: the remark on the steps, and where the lost evidence can be found.
+//! What trials lost: the remark on the steps, and where the lost evidence can be found.
 
 use super::note::{About, Note};
 use crate::number::count;
@@ -6,14 +6,12 @@ use crate::results::{LossStep, QuestionLoss, Results, TrialResult, count_losses}
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 
-/// The questions that the trial which answers for the run lost, and where their evidence can be found.
+/// Where the evidence of the questions that a trial lost can be found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LostQuestions {
-    /// That trial.
-    pub trial: String,
     /// How many questions it lost, at any step.
     pub questions: usize,
-    /// How many of them it lost in the search: not found, or ranked out.
+    /// How many of them it lost in the search: not found, or ranked out by the retriever.
     pub in_search: usize,
     /// For each of these whose evidence a deeper search found, the rank from 1 of the last piece, the lowest rank first.
     pub ranks: Vec<usize>,
@@ -33,22 +31,27 @@ pub struct FoundElsewhere {
     pub loses_instead: usize,
 }
 
-/// None if no trial answers for the run, or if it lost no question.
-pub(super) fn lost_questions(results: &Results) -> Option<LostQuestions> {
-    let answering = results.answering(None).ok()?.trial;
-    let trial = results.trials.iter().find(|trial| trial.trial.id == answering)?;
-    let lost: Vec<&QuestionLoss> = known_losses(trial).filter(|loss| loss.step.is_loss()).collect();
-    if lost.is_empty() {
-        return None;
-    }
-    let in_search = || lost.iter().filter(|loss| is_in_search(loss));
-    let mut ranks: Vec<usize> = in_search().filter_map(|loss| loss.rank).collect();
-    ranks.sort_unstable();
-    let others = results.trials.iter().filter(|other| other.trial.id != answering);
-    let found = others.filter_map(|other| found_elsewhere(trial, other));
-    // Of several, the one that loses the fewest instead, then the first of the leaderboard.
-    let elsewhere = found.min_by_key(|found| (Reverse(found.questions), found.loses_instead));
-    Some(LostQuestions { trial: answering, questions: lost.len(), in_search: in_search().count(), ranks, elsewhere })
+/// For each trial; none if it lost no question.
+pub(super) fn lost_questions(results: &Results) -> Vec<Option<LostQuestions>> {
+    let is_lost = |trial: &TrialResult| -> Vec<Option<bool>> {
+        trial.questions.iter().map(|question| Some(question.loss.as_ref()?.step.is_loss())).collect()
+    };
+    let all: Vec<Vec<Option<bool>>> = results.trials.iter().map(is_lost).collect();
+    let of = |(own, trial): (usize, &TrialResult)| {
+        let lost: Vec<&QuestionLoss> = known_losses(trial).filter(|loss| loss.step.is_loss()).collect();
+        if lost.is_empty() {
+            return None;
+        }
+        let in_search = || lost.iter().filter(|loss| is_in_search(loss));
+        let mut ranks: Vec<usize> = in_search().filter_map(|loss| loss.rank).collect();
+        ranks.sort_unstable();
+        let others = results.trials.iter().zip(&all).enumerate().filter(|(other, _)| *other != own);
+        let found = others.filter_map(|(_, (other, is_lost))| found_elsewhere(&all[own], is_lost, &other.trial.id));
+        // Of several, the one that loses the fewest instead, then the first of the leaderboard.
+        let elsewhere = found.min_by_key(|found| (Reverse(found.questions), found.loses_instead));
+        Some(LostQuestions { questions: lost.len(), in_search: in_search().count(), ranks, elsewhere })
+    };
+    results.trials.iter().enumerate().map(of).collect()
 }
 
 fn known_losses(trial: &TrialResult) -> impl Iterator<Item = &QuestionLoss> {
@@ -60,14 +63,14 @@ fn is_in_search(loss: &QuestionLoss) -> bool {
     loss.step == LossStep::NotFound || loss.rank.is_some()
 }
 
-/// None if the other trial does not get any question that this one lost.
-fn found_elsewhere(trial: &TrialResult, other: &TrialResult) -> Option<FoundElsewhere> {
-    let pairs =
-        || trial.questions.iter().zip(&other.questions).filter_map(|(a, b)| Some((a.loss.as_ref()?, b.loss.as_ref()?)));
-    let count =
-        |is_lost: bool| pairs().filter(|(a, b)| a.step.is_loss() == is_lost && b.step.is_loss() != is_lost).count();
+/// None if the other trial does not get any question that this one lost. By question: whether a trial lost it.
+fn found_elsewhere(own: &[Option<bool>], other: &[Option<bool>], trial: &str) -> Option<FoundElsewhere> {
+    let count = |is_lost: bool| {
+        let pairs = own.iter().zip(other);
+        pairs.filter(|(own, other)| **own == Some(is_lost) && **other == Some(!is_lost)).count()
+    };
     let questions = count(true);
-    (questions > 0).then(|| FoundElsewhere { trial: other.trial.id.clone(), questions, loses_instead: count(false) })
+    (questions > 0).then(|| FoundElsewhere { trial: trial.to_owned(), questions, loses_instead: count(false) })
 }
 
 /// The remark on the trial that answers for the run: its number of lost questions for each step.
@@ -134,7 +137,7 @@ mod tests {
     #[test]
     fn lost_questions_say_by_which_rank_and_in_which_trial_their_evidence_is_found() {
         let mut results = fixture::results(3);
-        assert_eq!(Board::of(&results).lost, None, "an earlier version");
+        assert_eq!(Board::of(&results).rows[0].lost, None, "an earlier version");
         let loss = |step, rank| Some(QuestionLoss { step, component: None, rank, evidence: Vec::new() });
         let losses = [
             (LossStep::NotFound, Some(31)),
@@ -168,12 +171,11 @@ mod tests {
             }
         }
         let expected = LostQuestions {
-            trial: "t01".to_owned(),
             questions: 4,
             in_search: 3,
             ranks: vec![7, 31],
             elsewhere: Some(FoundElsewhere { trial: "t03".to_owned(), questions: 2, loses_instead: 0 }),
         };
-        assert_eq!(Board::of(&results).lost, Some(expected));
+        assert_eq!(Board::of(&results).rows[0].lost, Some(expected));
     }
 }

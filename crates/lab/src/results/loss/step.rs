@@ -39,9 +39,9 @@ steps! {
     NotRead, "not_read", "not read";
     /// No chunk of the trial's chunker holds enough of the evidence.
     CutApart, "cut_apart", "cut apart";
-    /// A chunk holds the evidence, and the search did not find it.
+    /// A chunk holds the evidence, and is not among the passages that the search returned.
     NotFound, "not_found", "not found";
-    /// The evidence was found, and the order of the retriever or the reranker left it out.
+    /// The evidence was among the candidates, and the retriever or the reranker ranked it too low to be kept.
     RankedOut, "ranked_out", "ranked out";
     /// A step of refine removed the evidence, or shortened it to less than counts.
     Dropped, "dropped", "dropped by refine";
