@@ -63,8 +63,10 @@ manuals:
 		echo "missing: $$tool (these manuals are Debian packages; `make demo` needs none)"; }; done; \
 	exit $$missing
 
+# `--workspace` also where only the program is built: it selects the features of the dependencies, and the tests would
+# compile them again with others.
 build: needed $(TOOLS)
-	cargo build --release --workspace
+	cargo build --release --workspace --bin reverie
 
 ## All tests, against the real libraries (28 MB) and servers (220 MB, 900 MB on disk), those of the Python package,
 ## the documentation with its links, and lints. All parts run, also after one has failed; the end is a table of the

@@ -1,4 +1,24 @@
+import { readFileSync } from "node:fs";
 import { type Plugin, defineConfig } from "vite";
+
+// The packages whose code is in the script. Their licence wants its text wherever the code is.
+const PACKAGES = ["preact", "@preact/signals", "@preact/signals-core", "uplot"];
+
+function addLicences(): Plugin {
+  const licence = (name: string) => {
+    const folder = `node_modules/${name}`;
+    const { version } = JSON.parse(readFileSync(`${folder}/package.json`, "utf8"));
+    return `${name} ${version}\n\n${readFileSync(`${folder}/LICENSE`, "utf8").trim()}`;
+  };
+  return {
+    name: "add-licences",
+    enforce: "post",
+    generateBundle(_, bundle) {
+      const script = bundle["app.js"];
+      if (script?.type === "chunk") script.code = `/*! This file holds code of:\n\n${PACKAGES.map(licence).join("\n\n")}\n*/\n${script.code}`;
+    },
+  };
+}
 
 // A report is one HTML file that holds this script and this style. These words would
 // end the script or style element, or change how a browser reads it.
@@ -22,7 +42,7 @@ function checkInlining(): Plugin {
 }
 
 export default defineConfig({
-  plugins: [checkInlining()],
+  plugins: [addLicences(), checkInlining()],
   publicDir: false,
   build: {
     outDir: process.env.WEB_OUT ?? "dist",

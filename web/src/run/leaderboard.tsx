@@ -201,7 +201,7 @@ function Remarks({ hasDifferences }: { hasDifferences: boolean }) {
     "Mean; below it the 95 % bootstrap interval and n scored of n total, with worst and best case where scores are missing.",
     hasDifferences ? `The difference to ${leads} is the objective's, paired question by question; the line is its 95 % interval, which does not take into account that ${leads} was chosen as the best.` : "",
     lossLegend(table),
-    table.rows.some((row) => isKnown(row.front_share)) ? "Front: the share of resamples of the questions in which no trial beats this one on quality, cost and latency together." : "",
+    board.front.length && table.rows.some((row) => isKnown(row.front_share)) ? "Front: the share of resamples of the questions in which no trial beats this one on quality, cost and latency together." : "",
     ...board.notes.filter((note) => isAboutJudges(note.about)).map((note) => `* ${sentence(note.text)} Only a qualified judge's metric may choose the winner.`),
   ];
   return (

@@ -5,6 +5,7 @@ use crate::{
     results::{MetricResult, Results, TrialResult},
 };
 use eval::{Missing, Score, statistics::Summary};
+use rag::{Component, generate::GeneratorConfig};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -114,7 +115,9 @@ pub(super) fn columns(results: &Results) -> Vec<Column> {
     let split = results.trials.iter().any(|found| found.test.is_some());
     // Search times that nobody notices, and the tokens of a local embedder, are not shown.
     let is_noticed = |found: &TrialResult| {
-        let generates = found.trial.pipeline().is_none_or(|pipeline| pipeline.generator.is_some());
+        let asks_model = |generator: &GeneratorConfig| generator.model().is_some() || generator.runs_function();
+        let generates =
+            found.trial.pipeline().is_none_or(|pipeline| pipeline.generator.as_ref().is_some_and(asks_model));
         found.latency_p50.is_some_and(|seconds| generates || seconds >= PERCEIVED)
     };
     let waited = results.trials.iter().any(is_noticed);
