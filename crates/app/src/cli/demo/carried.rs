@@ -48,7 +48,7 @@ pub(super) async fn run(cx: &CommandContext, folder: &Path) -> Result<u8, Comman
     show(cx, &board, &complete.report)?;
     let whole = complete.whole_results().await?;
     if let Some(lost) = lost_question(&whole).filter(|_| !cx.json) {
-        cx.print(lost);
+        cx.print(format_args!("{lost} -f {}\n", experiment.display()));
     }
     let record = lab::latest_record(&complete.session).await?;
     let pipeline = open_pipeline(cx, &complete.session, &record, None).await?;
@@ -70,7 +70,7 @@ pub(super) async fn run(cx: &CommandContext, folder: &Path) -> Result<u8, Comman
     Ok(exit_code(&complete.results))
 }
 
-/// Says why the trial that is most like the first one does not find the evidence of a question that the first one
+/// Says, and ends with a command that shows it, why the trial that is most like the first one does not find the evidence of a question that the first one
 /// finds. None if there is no such question.
 fn lost_question(results: &Results) -> Option<String> {
     let answering = results.answering(None).ok()?.trial;
@@ -91,7 +91,7 @@ fn lost_question(results: &Results) -> Option<String> {
     let kept = lost.passages.len();
     let _ = write!(text, "  {other} finds it at rank {}, and gives the first {kept}", item.rank?);
     if let Some(chunk) = &item.chunk {
-        let _ = write!(text, ": its chunk shares with the question only {}", chunk.shared_terms.join(", "));
+        let _ = write!(text, ": its chunk shares with the question only the stems {}", chunk.shared_terms.join(", "));
     }
     if let Some(first) = lost.passages.first() {
         let heading = first.heading.as_deref().unwrap_or_default();
@@ -99,7 +99,7 @@ fn lost_question(results: &Results) -> Option<String> {
     }
     let settings = differing_words(results, best, other);
     let _ =
-        write!(text, "\n  what differs between the two: {settings}\n  all of it: reverie show {other} {}\n", golden.id);
+        write!(text, "\n  what differs between the two: {settings}\n  all of it: reverie show {other} {}", golden.id);
     Some(text)
 }
 
