@@ -17,13 +17,16 @@ pub struct ComponentsArguments {
     name: Option<String>,
 }
 
+/// Sentences are broken into lines of this many characters where no terminal says its width.
+const WIDTH_OF_PIPES: usize = 120;
+
 pub async fn run(cx: &CommandContext, arguments: ComponentsArguments) -> Result<u8, CommandFailure> {
     let all = render::components();
     let chosen = match &arguments.name {
         None => all.iter().collect(),
         Some(name) => find_components(&all, name)?,
     };
-    let layout = TableLayout::of_terminal();
+    let layout = TableLayout::of_terminal().or_of_width(WIDTH_OF_PIPES);
     let is_list = arguments.name.as_ref().is_none_or(|name| all.iter().any(|one| one.kind == name));
     cx.finish(&chosen, |chosen| match is_list {
         true => render::component_list(chosen, &layout),

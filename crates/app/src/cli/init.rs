@@ -54,7 +54,10 @@ pub async fn run(cx: &CommandContext, arguments: InitArguments) -> Result<u8, Co
         absolute.file_name().map_or_else(|| "experiment".to_owned(), |name| name.to_string_lossy().into_owned());
     let name: String =
         name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' }).collect();
-    let source = serde_json::Value::String(absolute.display().to_string()).to_string();
+    // A relative path is relative to the experiment file, so it is kept if that is written here.
+    let is_beside = arguments.output.parent().is_none_or(|parent| parent == Path::new(""));
+    let source = if is_beside { folder } else { &absolute };
+    let source = serde_json::Value::String(source.display().to_string()).to_string();
     let (template, next) = match &arguments.system {
         Some(url) => {
             let tried = try_system(cx, url, &arguments).await?;

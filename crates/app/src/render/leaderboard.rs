@@ -36,6 +36,11 @@ impl TableLayout {
         Self { width: variable.or_else(terminal), ..Self::default() }
     }
 
+    /// The same layout; of this width if it has none.
+    pub fn or_of_width(self, width: usize) -> Self {
+        Self { width: self.width.or(Some(width)), ..self }
+    }
+
     /// Breaks a paragraph into lines of at most the layout's width.
     pub(super) fn fill(&self, text: &str) -> String {
         self.width.map_or_else(|| text.to_owned(), |width| textwrap::fill(text, width.max(20)))

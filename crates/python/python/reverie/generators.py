@@ -185,6 +185,25 @@ class NoRetrieval(Component):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Extractive(Component):
+    """`extractive`: the answer is the sentences of the passages that share the most words with the question.
+
+    When to use it: as the baseline that a chat model must beat, and where no model may be used. It costs nothing, takes
+    no time and makes nothing up, because every sentence is one of a passage, with its citation. It cannot combine
+    facts, count or rephrase, and it misses what is said in other words than the question.
+
+    Args:
+        sentences: The most sentences of an answer. Default 2.
+        citations: Whether a sentence is followed by the number of its passage, such as `[1]`. Default true.
+    """
+
+    _name: ClassVar[str] = "extractive"
+
+    sentences: int = 2
+    citations: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
 class Reflection(Component):
     """`reflection`: the answer is graded against its sources, and written again where it says more than they do.
 
@@ -226,4 +245,5 @@ class Generators:
     TreeSummarize = TreeSummarize
     Python = Python
     NoRetrieval = NoRetrieval
+    Extractive = Extractive
     Reflection = Reflection
