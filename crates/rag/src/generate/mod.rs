@@ -135,7 +135,8 @@ pub(crate) mod tests {
 
     /// Those that read passages, ask a model and need no file.
     fn complete() -> Vec<GeneratorConfig> {
-        let is_one = |config: &GeneratorConfig| config.model().is_some() && config.reads_passages();
+        let asks_model = |config: &GeneratorConfig| config.model().is_some() && !config.runs_function();
+        let is_one = |config: &GeneratorConfig| asks_model(config) && config.reads_passages();
         GeneratorConfig::defaults().into_iter().filter(is_one).collect()
     }
 
