@@ -60,7 +60,7 @@ needed:
 
 manuals:
 	@missing=0; for tool in apt-get dpkg-deb; do command -v $$tool >/dev/null 2>&1 || { missing=1; \
-		echo "missing: $$tool (these manuals are Debian packages; `make demo` needs none)"; }; done; \
+		echo "missing: $$tool (these manuals are Debian packages; make demo needs none)"; }; done; \
 	exit $$missing
 
 # `--workspace` also where only the program is built: it selects the features of the dependencies, and the tests would

@@ -40,6 +40,9 @@ describe("what to try next", () => {
   it("can be asked of another trial than the leading one", () => {
     const table = tableOf(overview([row("t08", 128, 3, { standing: "leads" }), row("t03", 32, 3, { losses: { cut_apart: 9 } })]));
     expect([nextSteps(table).length, nextSteps(table, table.rows[1])[0].why]).toEqual([0, "t03 goes wrong here at 9 of 120 questions: cut apart."]);
+    // An effect compares with the leading trial's value, so it says nothing of what lies beyond another value.
+    const edges = tableOf(overview([row("t08", 128, 3, { standing: "leads" }), row("t03", 64, 3), row("t01", 32, 3)], [effect("sentence(chunk_size=32)", -0.2, -0.3, -0.1)]));
+    expect([nextSteps(edges)[0].text, nextSteps(edges, edges.rows[1])]).toEqual(["Try chunk_size = 256.", []]);
   });
   it("does not follow from a few questions", () => {
     expect(steps([row("t08", 128, 3, { standing: "leads", losses: { not_found: 5 } })])).toEqual([]);

@@ -50,15 +50,15 @@ function component(row: BoardRow, axis: string): [string, Record<string, Json>] 
   return name === undefined ? null : [name, settings !== null && typeof settings === "object" && !Array.isArray(settings) ? settings : {}];
 }
 
-function afterLosses(table: RunTable, leading: BoardRow): NextStep[] {
+function afterLosses(table: RunTable, row: BoardRow): NextStep[] {
   const total = table.overview.questions.length;
   const lost = table.lossSteps
-    .map((step) => ({ step, count: leading.losses?.[step.name] ?? 0 }))
+    .map((step) => ({ step, count: row.losses?.[step.name] ?? 0 }))
     .filter(({ step, count }) => step.is_loss && count >= Math.max(FEWEST_LOST, LEAST_SHARE * total))
     .sort((one, other) => other.count - one.count);
   const steps = lost.slice(0, MOST_LOSSES).flatMap(({ step, count }) => {
-    const text = SEARCH_STEPS.includes(step.name) ? deeperSearch(leading) ?? REMEDIES[step.name] : REMEDIES[step.name];
-    return text ? [{ text, why: `${leading.id} goes wrong here at ${count} of ${counted(total, "question")}: ${step.title}.` }] : [];
+    const text = (SEARCH_STEPS.includes(step.name) ? deeperSearch(row) : null) ?? REMEDIES[step.name];
+    return text ? [{ text, why: `${row.id} goes wrong here at ${count} of ${counted(total, "question")}: ${step.title}.` }] : [];
   });
   // A deeper search is the remedy for two steps.
   return steps.filter(({ text }, i) => steps.findIndex((other) => other.text === text) === i);
@@ -90,24 +90,26 @@ function foundElsewhere({ id, lost }: BoardRow): NextStep[] {
 }
 
 /** Values beyond the largest or smallest one that was tried, where a value on the other side is worse for sure. */
-function beyondEdges(table: RunTable, leading: BoardRow): NextStep[] {
+function beyondEdges(table: RunTable, row: BoardRow): NextStep[] {
   const steps: NextStep[] = [];
   for (const { name: axis } of table.ofKind("axis")) {
-    const own = component(leading, axis);
+    // Effects are differences to the value of the leading trial.
+    if (row.labels[axis] !== table.leading?.labels[axis]) continue;
+    const own = component(row, axis);
     const worse = table.overview.board.effects.filter((effect) => effect.axis === axis && effect.interval !== null && effect.interval.high < 0);
     if (!own || !worse.length) continue;
     const [name, settings] = own;
     for (const [key, value] of Object.entries(settings)) {
       if (typeof value !== "number" || !Number.isInteger(value)) continue;
-      const rows = table.rows.filter((row) => component(row, axis)?.[0] === name);
-      const tried = [...new Set(rows.map((row) => component(row, axis)?.[1][key]))].filter((other): other is number => typeof other === "number");
+      const rows = table.rows.filter((other) => component(other, axis)?.[0] === name);
+      const tried = [...new Set(rows.map((other) => component(other, axis)?.[1][key]))].filter((other): other is number => typeof other === "number");
       // The trials with another value that is worse for sure.
-      const others = rows.filter((row) => worse.some((effect) => effect.value === row.labels[axis])).map((row) => component(row, axis)?.[1][key]);
+      const others = rows.filter((other) => worse.some((effect) => effect.value === other.labels[axis])).map((other) => component(other, axis)?.[1][key]);
       const isLargest = value === Math.max(...tried) && others.some((other) => typeof other === "number" && other < value);
       const isSmallest = value === Math.min(...tried) && value > 1 && others.some((other) => typeof other === "number" && other > value);
       if (!isLargest && !isSmallest) continue;
       const next = isLargest ? value * 2 : Math.max(1, Math.floor(value / 2));
-      const effect = worse.find(({ value: label }) => rows.some((row) => row.labels[axis] === label && component(row, axis)?.[1][key] !== value));
+      const effect = worse.find(({ value: label }) => rows.some((other) => other.labels[axis] === label && component(other, axis)?.[1][key] !== value));
       if (!effect) continue;
       steps.push({
         text: `Try ${key} = ${next}.`,

@@ -17,7 +17,7 @@ export function NextSection() {
     queueMicrotask(() => focusHeading("compare-heading"));
   };
   return (
-    <section id="next-section" aria-labelledby="next-heading" hidden={!nextSteps(table).length && !steps.length && chosen === null}>
+    <section id="next-section" aria-labelledby="next-heading" hidden={!steps.length && chosen === null}>
       <h2 id="next-heading" tabIndex={-1}>What to try next</h2>
       <div class="fields">
         <Chooser label="with the trial" options={table.rows.map(({ id, label }): [string, string] => [id, label ? `${id} (${label})` : id])} value={row?.id ?? ""} choose={setChosen} />
