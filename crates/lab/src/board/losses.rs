@@ -65,12 +65,15 @@ fn is_in_search(loss: &QuestionLoss) -> bool {
 
 /// None if the other trial does not get any question that this one lost. By question: whether a trial lost it.
 fn found_elsewhere(own: &[Option<bool>], other: &[Option<bool>], trial: &str) -> Option<FoundElsewhere> {
-    let count = |is_lost: bool| {
-        let pairs = own.iter().zip(other);
-        pairs.filter(|(own, other)| **own == Some(is_lost) && **other == Some(!is_lost)).count()
-    };
-    let questions = count(true);
-    (questions > 0).then(|| FoundElsewhere { trial: trial.to_owned(), questions, loses_instead: count(false) })
+    let (mut questions, mut loses_instead) = (0, 0);
+    for pair in own.iter().zip(other) {
+        match pair {
+            (Some(true), Some(false)) => questions += 1,
+            (Some(false), Some(true)) => loses_instead += 1,
+            _ => {}
+        }
+    }
+    (questions > 0).then(|| FoundElsewhere { trial: trial.to_owned(), questions, loses_instead })
 }
 
 /// The remark on the trial that answers for the run: its number of lost questions for each step.

@@ -7,8 +7,9 @@ use store::registry::first_paragraph;
 
 /// The meaning of each column that has one, by kind and name. A metric that a user wrote has none.
 pub(super) fn meanings(board: &Board) -> BTreeMap<String, String> {
+    let docs = MetricConfig::docs();
     let key = |column: &Column| format!("{}.{}", kind_name(column.kind), column.name);
-    board.columns.iter().filter_map(|column| Some((key(column), meaning(board, column)?))).collect()
+    board.columns.iter().filter_map(|column| Some((key(column), meaning(board, column, &docs)?))).collect()
 }
 
 /// As in the page's data.
@@ -17,7 +18,7 @@ fn kind_name(kind: ColumnKind) -> String {
     name.as_ref().and_then(|name| name.as_str()).unwrap_or_default().to_owned()
 }
 
-fn meaning(board: &Board, column: &Column) -> Option<String> {
+fn meaning(board: &Board, column: &Column, docs: &[String]) -> Option<String> {
     let text = match (column.kind, column.name.as_str()) {
         (ColumnKind::Axis, _) => return None,
         (ColumnKind::Objective, _) => match board.objective.as_slice() {
@@ -28,7 +29,7 @@ fn meaning(board: &Board, column: &Column) -> Option<String> {
             "The objective on the questions of the split `test`, by which no trial was chosen.".to_owned()
         }
         (ColumnKind::IndexRecall, _) => "The share of the nearest chunks that an approximate index finds.".to_owned(),
-        (ColumnKind::Metric, name) => return metric_meaning(name),
+        (ColumnKind::Metric, name) => return metric_meaning(name, docs),
         (ColumnKind::Seconds, "latency_p50") => "Half of the questions are answered within so many seconds.".to_owned(),
         (ColumnKind::Seconds, _) => "95 of 100 questions are answered within so many seconds.".to_owned(),
         (ColumnKind::Tokens, "index_tokens") => "Tokens read and written for the index.".to_owned(),
@@ -40,9 +41,9 @@ fn meaning(board: &Board, column: &Column) -> Option<String> {
 }
 
 /// The first sentences of a built-in metric's documentation.
-fn metric_meaning(name: &str) -> Option<String> {
+fn metric_meaning(name: &str, docs: &[String]) -> Option<String> {
     let place = MetricConfig::NAMES.iter().position(|own| *own == name)?;
-    Some(first_paragraph(&MetricConfig::docs()[place]))
+    Some(first_paragraph(&docs[place]))
 }
 
 #[cfg(test)]
@@ -51,10 +52,11 @@ mod tests {
 
     #[test]
     fn every_built_in_metric_says_what_it_means_in_whole_sentences() {
+        let docs = MetricConfig::docs();
         for name in MetricConfig::NAMES {
-            let text = metric_meaning(name).unwrap();
+            let text = metric_meaning(name, &docs).unwrap();
             assert!(text.len() > 20 && text.ends_with('.'), "{name}: {text}");
         }
-        assert_eq!(metric_meaning("mine"), None);
+        assert_eq!(metric_meaning("mine", &docs), None);
     }
 }

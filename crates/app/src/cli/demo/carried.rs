@@ -83,6 +83,7 @@ fn lost_question(results: &Results) -> Option<String> {
         pairs.filter_map(|(found, lost)| Some((found, lost, evidence_of_loss(found, lost)?))).next()?;
     let golden = results.questions.iter().find(|golden| golden.id == found.question)?;
     let evidence = golden.evidence.first()?;
+    let settings = differing_words(best, other);
     let (best, other) = (&best.trial.id, &other.trial.id);
     let mut text = format!("one question that {other} loses: {}\n", golden.question);
     let _ = writeln!(text, "  the evidence, in {}: {}", evidence.document, evidence.quote);
@@ -97,7 +98,6 @@ fn lost_question(results: &Results) -> Option<String> {
         let heading = first.heading.as_deref().unwrap_or_default();
         let _ = write!(text, "\n  in its place, first: {}, {heading}", first.document);
     }
-    let settings = differing_words(results, best, other);
     let _ =
         write!(text, "\n  what differs between the two: {settings}\n  all of it: reverie show {other} {}", golden.id);
     Some(text)
@@ -116,11 +116,11 @@ fn differing<'a>(one: &'a TrialResult, other: &TrialResult) -> Vec<&'a str> {
     labels.filter(|(axis, label)| other.trial.labels.get(*axis) != Some(label)).map(|(axis, _)| axis.as_str()).collect()
 }
 
-fn differing_words(results: &Results, best: &str, other: &str) -> String {
-    let of = |id: &str| results.trials.iter().find(|trial| trial.trial.id == id);
-    let (Some(one), Some(two)) = (of(best), of(other)) else { return String::new() };
-    let label =
-        |trial: &TrialResult, axis: &str| trial.trial.labels.get(axis).cloned().unwrap_or_else(|| "none".to_owned());
-    let words = |axis: &&str| format!("{axis} {} ({best}), {} ({other})", label(one, axis), label(two, axis));
-    differing(one, two).iter().map(words).collect::<Vec<_>>().join("; ")
+fn differing_words(one: &TrialResult, other: &TrialResult) -> String {
+    let value = |trial: &TrialResult, axis: &str| {
+        let label = trial.trial.labels.get(axis).map_or("none", String::as_str);
+        format!("{label} ({})", trial.trial.id)
+    };
+    let words = |axis: &&str| format!("{axis} {}, {}", value(one, axis), value(other, axis));
+    differing(one, other).iter().map(words).collect::<Vec<_>>().join("; ")
 }
