@@ -28,7 +28,7 @@ function useSeen(name: string) {
     if (isSeen || !node) return undefined;
     const observer = new IntersectionObserver((entries) => {
       if (entries.some((entry) => entry.isIntersecting)) setSeen(true);
-    }, { rootMargin: "100px" });
+    });
     observer.observe(node);
     const load = () => setSeen(true);
     // Whoever goes through the page with the tab key would pass a picture that is not there yet.
